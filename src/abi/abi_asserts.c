@@ -15,7 +15,8 @@ static_assert(offsetof(TellerRecord, flags) == 56, "record layout");
 static_assert(sizeof(TellerSegmentHeader) == 64, "a segment header takes the place of one record");
 static_assert(sizeof(TellerSegment) == TELLER_SEGMENT_BYTES, "a segment is 64 KiB");
 static_assert(sizeof(TellerClockTriple) == 32, "clock triple layout");
-static_assert(sizeof(TellerPoolHeader) <= TELLER_POOL_HEADER_BYTES, "the header fits before the name table");
+static_assert(sizeof(TellerPoolHeader) <= TELLER_POOL_HEADER_BYTES,
+              "the header fits before the name table");
 static_assert(offsetof(TellerPoolHeader, clock) % 8 == 0, "clock triples are aligned");
 static_assert(sizeof(TellerPerturbation) == 256, "perturbation layout");
 static_assert(offsetof(TellerControl, perturbations) == 128, "control layout");

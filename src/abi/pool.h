@@ -1,6 +1,7 @@
 /* The shared-memory file of one traced process: header, name table, segments of records.
  * One writer process (the agent), one reader (the collector). The file outlives a killed writer.
- * Described in docs/schema/ring_record.md. All cross-process fields are read and written with atomics. */
+ * Described in docs/schema/ring_record.md. All cross-process fields are read and written with
+ * atomics. */
 #pragma once
 
 #include <stdint.h>
@@ -12,7 +13,7 @@
 #define TELLER_SEGMENT_RECORDS 1023u /* the first 64 bytes are the segment's header */
 #define TELLER_POOL_SEGMENTS 256u    /* 16 MiB */
 #define TELLER_NAME_TABLE_BYTES (4u << 20)
-#define TELLER_CLOCK_TRIPLES 128u    /* a ring; the collector drains it twice a second at least */
+#define TELLER_CLOCK_TRIPLES 128u /* a ring; the collector drains it twice a second at least */
 
 #ifdef __cplusplus
 extern "C" {
@@ -30,8 +31,8 @@ enum TellerDropReason {
   TELLER_DROP_COUNT = 16
 };
 
-/* One clock reading: (TSC, CLOCK_MONOTONIC, CLOCK_REALTIME) at one moment, uncertainty in ticks between the two TSC
- * reads around the clocks. */
+/* One clock reading: (TSC, CLOCK_MONOTONIC, CLOCK_REALTIME) at one moment, uncertainty in ticks
+ * between the two TSC reads around the clocks. */
 typedef struct TellerClockTriple {
   uint64_t ticks;
   int64_t monotonic_ns;
@@ -50,7 +51,8 @@ typedef struct TellerSegmentHeader {
   uint32_t count;    /* records complete; writer: release after each record */
   uint32_t consumed; /* reader only */
   uint32_t tid;
-  uint64_t owner;    /* the owning thread's start stamp, so that a dead thread's segment can be told from a reused tid */
+  uint64_t owner; /* the owning thread's start stamp, so that a dead thread's segment can be told
+                     from a reused tid */
   uint8_t reserved[40];
 } TellerSegmentHeader;
 
@@ -60,33 +62,36 @@ typedef struct TellerSegment {
 } TellerSegment;
 
 typedef struct TellerPoolHeader {
-  uint64_t magic;       /* written last, with release: before that the file is not ready */
+  uint64_t magic; /* written last, with release: before that the file is not ready */
   uint32_t abi_version;
-  uint32_t pid;         /* in the innermost pid namespace */
+  uint32_t pid; /* in the innermost pid namespace */
   uint32_t ppid;
-  int32_t rank;         /* from RANK, else the process's title; -1: none */
-  uint64_t start_ticks; /* /proc/self/stat field 22, in clock ticks since boot: tells a reused pid */
+  int32_t rank; /* from RANK, else the process's title; -1: none */
+  uint64_t
+      start_ticks; /* /proc/self/stat field 22, in clock ticks since boot: tells a reused pid */
   uint64_t ticks_per_second; /* nominal; 0: no invariant TSC, records are in ns */
   char comm[16];
-  char node[64];        /* TELLER_NODE at load; empty: the host's name */
+  char node[64]; /* TELLER_NODE at load; empty: the host's name */
   char host[64];
-  char command[512];    /* argv joined by spaces, cut, copied at load */
+  char command[512]; /* argv joined by spaces, cut, copied at load */
   uint32_t segment_count;
-  uint32_t name_bytes;  /* used bytes of the name table; writer: release after each name */
+  uint32_t name_bytes; /* used bytes of the name table; writer: release after each name */
   uint32_t name_count;
-  uint32_t clock_head;  /* triples ever written; ring index is modulo TELLER_CLOCK_TRIPLES */
+  uint32_t clock_head;       /* triples ever written; ring index is modulo TELLER_CLOCK_TRIPLES */
   uint32_t sources_attached; /* bit per TellerSource that attached successfully */
-  uint32_t exited;      /* 1 after an orderly exit was seen (hint only: _exit and kill skip it) */
+  uint32_t exited; /* 1 after an orderly exit was seen (hint only: _exit and kill skip it) */
   uint64_t attach_ns[TELLER_SOURCE_COUNT]; /* what attaching each source cost */
-  uint64_t written;     /* records ever written, approximate (per segment switch) */
+  uint64_t written; /* records ever written, approximate (per segment switch) */
   uint64_t dropped[TELLER_DROP_COUNT];
-  uint32_t doorbell;    /* futex word: the agent bumps and wakes it when a quarter of the segments is full */
+  uint32_t doorbell; /* futex word: the agent bumps and wakes it when a quarter of the segments is
+                        full */
   uint32_t reserved[15];
   TellerClockTriple clock[TELLER_CLOCK_TRIPLES];
 } TellerPoolHeader;
 
-/* File layout: TellerPoolHeader padded to TELLER_POOL_HEADER_BYTES; name table (entries: uint32 length, bytes, padded to
- * 4); segments at TELLER_POOL_SEGMENTS_OFFSET. Names are numbered by order of appearance. */
+/* File layout: TellerPoolHeader padded to TELLER_POOL_HEADER_BYTES; name table (entries: uint32
+ * length, bytes, padded to 4); segments at TELLER_POOL_SEGMENTS_OFFSET. Names are numbered by order
+ * of appearance. */
 #define TELLER_POOL_HEADER_BYTES 8192u
 #define TELLER_POOL_NAMES_OFFSET TELLER_POOL_HEADER_BYTES
 #define TELLER_POOL_SEGMENTS_OFFSET (TELLER_POOL_NAMES_OFFSET + TELLER_NAME_TABLE_BYTES)

@@ -1,5 +1,6 @@
-/* What the agent writes for one thing it saw: 64 bytes, plain C, the same in every process and language.
- * Described in docs/schema/ring_record.md; sizes and offsets are asserted in abi_asserts.c. */
+/* What the agent writes for one thing it saw: 64 bytes, plain C, the same in every process and
+ * language. Described in docs/schema/ring_record.md; sizes and offsets are asserted in
+ * abi_asserts.c. */
 #pragma once
 
 #include <stdint.h>
@@ -39,7 +40,7 @@ enum TellerKind {
 
 enum TellerSource {
   TELLER_SOURCE_NVTX = 0,
-  TELLER_SOURCE_TORCH = 1,      /* RecordFunction */
+  TELLER_SOURCE_TORCH = 1, /* RecordFunction */
   TELLER_SOURCE_CUPTI = 2,
   TELLER_SOURCE_CPU_STREAM = 3, /* the CPU device runtime's activity interface */
   TELLER_SOURCE_IMPORT = 4,     /* somebody else's file */
@@ -47,15 +48,15 @@ enum TellerSource {
 };
 
 enum TellerRecordFlags {
-  TELLER_RECORD_TICKS = 1u << 0,         /* begin and end are TSC ticks, else ns of CLOCK_MONOTONIC */
-  TELLER_RECORD_OPEN = 1u << 1,          /* never ended: end is when the process was last seen */
+  TELLER_RECORD_TICKS = 1u << 0, /* begin and end are TSC ticks, else ns of CLOCK_MONOTONIC */
+  TELLER_RECORD_OPEN = 1u << 1,  /* never ended: end is when the process was last seen */
   TELLER_RECORD_OTHER_THREAD_END = 1u << 2, /* ended on another thread than it began on */
-  TELLER_RECORD_ON_DEVICE = 1u << 3,     /* `track` is a device stream, not a thread id */
-  TELLER_RECORD_PERTURBED = 1u << 4      /* never stored in a trace: see TellerHit; reserved */
+  TELLER_RECORD_ON_DEVICE = 1u << 3,        /* `track` is a device stream, not a thread id */
+  TELLER_RECORD_PERTURBED = 1u << 4         /* never stored in a trace: see TellerHit; reserved */
 };
 
 typedef struct TellerRecord {
-  uint64_t begin;       /* TSC ticks or ns, by flags */
+  uint64_t begin; /* TSC ticks or ns, by flags */
   uint64_t end;
   uint64_t correlation; /* joins launch and device record within one process; 0: none */
   int64_t bytes;        /* copies and comm; -1: unknown */

@@ -1,4 +1,5 @@
-// teller: one program, one file per subcommand. Maps every error to one line on stderr and an exit code.
+// teller: one program, one file per subcommand. Maps every error to one line on stderr and an exit
+// code.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
@@ -20,7 +21,9 @@ int Report(const char* message, teller::ExitCode code) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Root-cause analysis of LLM inference: which operator on which rank, why, and how sure.", "teller");
+  CLI::App app(
+      "Root-cause analysis of LLM inference: which operator on which rank, why, and how sure.",
+      "teller");
   app.set_version_flag("--version", std::string(teller::Version()) + " (" + teller::Commit() + ")");
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help of every subcommand");
@@ -33,7 +36,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& done) {
     return app.exit(done);
   } catch (const CLI::ParseError& error) {
-    return Report((std::string(error.what()) + "; see 'teller --help'").c_str(), teller::ExitCode::kBadInput);
+    return Report((std::string(error.what()) + "; see 'teller --help'").c_str(),
+                  teller::ExitCode::kBadInput);
   } catch (const teller::Error& error) {
     return Report(error.what(), error.code());
   } catch (const std::bad_alloc&) {

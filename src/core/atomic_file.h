@@ -5,11 +5,12 @@
 
 namespace teller {
 
-/// A file that is written beside its destination and renamed when whole: nothing half-written is ever seen.
-/// Without Commit the temporary file is removed.
+/// A file that is written beside its destination and renamed when whole: nothing half-written is
+/// ever seen. Without Commit the temporary file is removed.
 class AtomicFile {
  public:
-  /// Throws ConfigError when `destination` exists and `force` is false, or when its folder cannot be written.
+  /// Throws ConfigError when `destination` exists and `force` is false, or when its folder cannot
+  /// be written.
   explicit AtomicFile(std::filesystem::path destination, bool force = false);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -27,9 +28,12 @@ class AtomicFile {
 };
 
 /// Writes `text` as a whole file, renamed into place. Throws as AtomicFile does.
-void WriteFileAtomically(const std::filesystem::path& destination, std::string_view text, bool force = false);
+void WriteFileAtomically(const std::filesystem::path& destination, std::string_view text,
+                         bool force = false);
 
-/// The whole text of a file of at most `max_bytes`. Throws DataError: absent, unreadable, too large.
-std::string ReadFile(const std::filesystem::path& path, std::size_t max_bytes = std::size_t{1} << 30);
+/// The whole text of a file of at most `max_bytes`. Throws DataError: absent, unreadable, too
+/// large.
+std::string ReadFile(const std::filesystem::path& path,
+                     std::size_t max_bytes = std::size_t{1} << 30);
 
 }  // namespace teller

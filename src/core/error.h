@@ -8,7 +8,8 @@ namespace teller {
 /// What a program of ours returns to its caller (docs/design.md, section 12).
 enum class ExitCode { kDone = 0, kFailed = 1, kBadInput = 2, kCheckFailed = 3, kUnavailable = 4 };
 
-/// Root of everything we throw. The message is one line: what was tried, on what, what was found, what to do.
+/// Root of everything we throw. The message is one line: what was tried, on what, what was found,
+/// what to do.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message, ExitCode code = ExitCode::kFailed)

@@ -24,12 +24,15 @@ std::string Hex(XXH128_hash_t hash) {
 
 uint64_t Hash64(std::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
-std::string HashHex(std::string_view bytes) { return Hex(XXH3_128bits(bytes.data(), bytes.size())); }
+std::string HashHex(std::string_view bytes) {
+  return Hex(XXH3_128bits(bytes.data(), bytes.size()));
+}
 
 std::string HashFileHex(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw DataError("cannot read '" + path.string() + "' to hash it: does it exist?");
-  std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
+  std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
+                                                                 XXH3_freeState);
   XXH3_128bits_reset(state.get());
   std::vector<char> buffer(1 << 20);
   while (file) {

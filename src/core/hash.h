@@ -10,7 +10,8 @@ namespace teller {
 /// 64-bit content hash (XXH3) for tables and seeds.
 uint64_t Hash64(std::string_view bytes);
 
-/// 128-bit content hash (XXH3) as 32 hexadecimal digits: names stages, inputs and runs. Not cryptographic.
+/// 128-bit content hash (XXH3) as 32 hexadecimal digits: names stages, inputs and runs. Not
+/// cryptographic.
 std::string HashHex(std::string_view bytes);
 
 /// HashHex of a file's bytes, read in pieces. Throws DataError when it cannot be read.

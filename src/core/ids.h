@@ -26,7 +26,7 @@ enum class SymbolId : uint32_t {};
 
 /// The number behind an id, for use as an index.
 template <typename Id>
-  requires std::is_enum_v<Id>
+requires std::is_enum_v<Id>
 constexpr std::size_t Index(Id id) {
   return static_cast<std::size_t>(static_cast<std::underlying_type_t<Id>>(id));
 }

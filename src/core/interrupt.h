@@ -2,9 +2,9 @@
 
 namespace teller {
 
-/// Ctrl-C, SIGTERM and SIGHUP set a flag and interrupt blocking calls; whoever runs long asks the flag and unwinds, so
-/// that the machine is restored by destructors. A second signal ends the process at once (the journal then serves
-/// 'teller restore'). Call once, from main.
+/// Ctrl-C, SIGTERM and SIGHUP set a flag and interrupt blocking calls; whoever runs long asks the
+/// flag and unwinds, so that the machine is restored by destructors. A second signal ends the
+/// process at once (the journal then serves 'teller restore'). Call once, from main.
 void InstallInterruptHandlers();
 
 /// True since the first signal.

@@ -51,12 +51,15 @@ std::string Progress::Line() const {
   const int64_t elapsed_ns = MonotonicNs() - begin_ns_;
   const double seconds = static_cast<double>(elapsed_ns) / 1e9;
   const double rate = seconds > 0 ? static_cast<double>(done_) / seconds : 0;
-  std::string line = total_ > 0 ? fmt::format("{}: {}/{} {} ({:.0f} %)", label_, done_, total_, unit_,
-                                              100.0 * static_cast<double>(done_) / static_cast<double>(total_))
-                                : fmt::format("{}: {} {}", label_, done_, unit_);
+  std::string line =
+      total_ > 0 ? fmt::format("{}: {}/{} {} ({:.0f} %)", label_, done_, total_, unit_,
+                               100.0 * static_cast<double>(done_) / static_cast<double>(total_))
+                 : fmt::format("{}: {} {}", label_, done_, unit_);
   line += fmt::format(", {:.3g} {}/s, {} so far", rate, unit_, FormatDuration(elapsed_ns));
   if (total_ > done_ && rate > 0) {
-    line += fmt::format(", {} left", FormatDuration(static_cast<int64_t>(static_cast<double>(total_ - done_) / rate * 1e9)));
+    line += fmt::format(
+        ", {} left",
+        FormatDuration(static_cast<int64_t>(static_cast<double>(total_ - done_) / rate * 1e9)));
   }
   if (!note_.empty()) line += ", " + note_;
   return line;

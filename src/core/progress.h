@@ -5,9 +5,10 @@
 
 namespace teller {
 
-/// Progress on stderr with rate and time left, for anything that may last longer than two seconds. On a terminal one
-/// line is redrawn ten times a second at most; elsewhere a plain line is written every ten seconds.
-/// Nothing is printed in the first two seconds. Not thread-safe: one owner updates it.
+/// Progress on stderr with rate and time left, for anything that may last longer than two seconds.
+/// On a terminal one line is redrawn ten times a second at most; elsewhere a plain line is written
+/// every ten seconds. Nothing is printed in the first two seconds. Not thread-safe: one owner
+/// updates it.
 class Progress {
  public:
   /// `total` in `unit`s; 0 where it is not known.

@@ -8,8 +8,8 @@
 
 namespace teller {
 
-/// A seeded generator (xoshiro256**, Blackman and Vigna 2018, seeded by SplitMix64) whose numbers are the same with
-/// every compiler and standard library, unlike the distributions of <random>.
+/// A seeded generator (xoshiro256**, Blackman and Vigna 2018, seeded by SplitMix64) whose numbers
+/// are the same with every compiler and standard library, unlike the distributions of <random>.
 class Random {
  public:
   explicit Random(uint64_t seed);
@@ -31,7 +31,8 @@ class Random {
   template <typename T>
   void Shuffle(std::span<T> items) {
     for (std::size_t i = items.size(); i > 1; --i) {
-      std::swap(items[i - 1], items[static_cast<std::size_t>(UniformInt(0, static_cast<int64_t>(i) - 1))]);
+      std::swap(items[i - 1],
+                items[static_cast<std::size_t>(UniformInt(0, static_cast<int64_t>(i) - 1))]);
     }
   }
 

@@ -12,14 +12,15 @@ namespace {
 
 // Columns on a terminal: continuation bytes of UTF-8 take none.
 std::size_t Width(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
 bool LooksNumeric(std::string_view cell) {
   if (cell.empty() || cell == "-") return true;
   const std::size_t start = cell.find_first_of("0123456789.");
-  return start != std::string_view::npos && start <= 1 && cell.find_first_not_of("+-<>=~(") == start;
+  return start != std::string_view::npos && start <= 1 &&
+         cell.find_first_not_of("+-<>=~(") == start;
 }
 
 std::string Pad(const std::string& cell, std::size_t width, bool right) {
@@ -55,10 +56,14 @@ std::string EscapeLatex(std::string_view text) {
   std::string out;
   for (char c : text) {
     if (std::string_view("&%$#_{}").find(c) != std::string_view::npos) out.push_back('\\');
-    if (c == '\\') out += "\\textbackslash{}";
-    else if (c == '~') out += "\\textasciitilde{}";
-    else if (c == '^') out += "\\textasciicircum{}";
-    else out.push_back(c);
+    if (c == '\\')
+      out += "\\textbackslash{}";
+    else if (c == '~')
+      out += "\\textasciitilde{}";
+    else if (c == '^')
+      out += "\\textasciicircum{}";
+    else
+      out.push_back(c);
   }
   return out;
 }
@@ -101,9 +106,13 @@ void TextTable::AddRow(std::vector<std::string> cells) {
 
 std::string TextTable::ToText() const {
   const auto columns = Measure(header_, rows_);
-  auto cell = [&](const std::string& text, std::size_t c) { return Pad(text, columns[c].width, columns[c].numeric); };
+  auto cell = [&](const std::string& text, std::size_t c) {
+    return Pad(text, columns[c].width, columns[c].numeric);
+  };
   std::string out = Trimmed(Joined(header_, "  ", cell));
-  out += Trimmed(Joined(header_, "  ", [&](const std::string&, std::size_t c) { return std::string(columns[c].width, '-'); }));
+  out += Trimmed(Joined(header_, "  ", [&](const std::string&, std::size_t c) {
+    return std::string(columns[c].width, '-');
+  }));
   for (const auto& row : rows_) out += Trimmed(Joined(row, "  ", cell));
   return out;
 }
@@ -118,11 +127,14 @@ std::string TextTable::ToMarkdown() const {
   }
   auto columns = Measure(header, rows);
   for (Column& column : columns) column.width = std::max<std::size_t>(column.width, 3);
-  auto cell = [&](const std::string& text, std::size_t c) { return Pad(text, columns[c].width, columns[c].numeric); };
+  auto cell = [&](const std::string& text, std::size_t c) {
+    return Pad(text, columns[c].width, columns[c].numeric);
+  };
   auto rule = [&](const std::string&, std::size_t c) {
     return std::string(columns[c].width - 1, '-') + (columns[c].numeric ? ":" : "-");
   };
-  std::string out = "| " + Joined(header, " | ", cell) + " |\n| " + Joined(header, " | ", rule) + " |\n";
+  std::string out =
+      "| " + Joined(header, " | ", cell) + " |\n| " + Joined(header, " | ", rule) + " |\n";
   for (const auto& row : rows) out += "| " + Joined(row, " | ", cell) + " |\n";
   return out;
 }

@@ -9,17 +9,19 @@
 
 namespace teller::dataset {
 
-/// One run as steps.h5 keeps it (docs/schema/steps.md): forests, per-step numbers, labels. From here on nothing reads a
-/// trace. A step's forest may be absent (published data set): then its nodes, edges and logs are empty, `forest` is 0.
+/// One run as steps.h5 keeps it (docs/schema/steps.md): forests, per-step numbers, labels. From
+/// here on nothing reads a trace. A step's forest may be absent (published data set): then its
+/// nodes, edges and logs are empty, `forest` is 0.
 struct StepsFile {
   reconstruct::RunForest run;
-  std::vector<StepLabel> labels;              ///< by step
-  std::vector<std::string> number_names;      ///< columns of `numbers`
-  std::vector<std::vector<float>> numbers;    ///< by step; label-free, free of leaks (protocol, section 3)
-  std::vector<uint8_t> forest;                ///< by step: 1 where the forest is present
+  std::vector<StepLabel> labels;          ///< by step
+  std::vector<std::string> number_names;  ///< columns of `numbers`
+  std::vector<std::vector<float>>
+      numbers;                  ///< by step; label-free, free of leaks (protocol, section 3)
+  std::vector<uint8_t> forest;  ///< by step: 1 where the forest is present
   bool clock_aligned = false;
   double clock_residual_ns = 0;
-  std::string engine;                         ///< 'reference', 'vllm'
+  std::string engine;                                  ///< 'reference', 'vllm'
   std::vector<std::pair<std::string, int64_t>> stats;  ///< reconstruction counters by reason
 };
 

@@ -9,18 +9,19 @@
 
 namespace teller::slice {
 
-/// One kept node of a step. A node whose parent was not kept hangs under its nearest kept ancestor, marked `elided`;
-/// that ancestor carries the pruned time in `elided_ns`.
+/// One kept node of a step. A node whose parent was not kept hangs under its nearest kept ancestor,
+/// marked `elided`; that ancestor carries the pruned time in `elided_ns`.
 struct SliceNode {
-  NodeId node = kNoNode;      ///< in the step's forest
-  int32_t parent = -1;        ///< index into CausalSlice::nodes, same track; -1: root
-  uint16_t depth = 0;         ///< in the slice
+  NodeId node = kNoNode;  ///< in the step's forest
+  int32_t parent = -1;    ///< index into CausalSlice::nodes, same track; -1: root
+  uint16_t depth = 0;     ///< in the slice
   bool elided = false;
-  bool suspect = false;       ///< one of the K
-  int64_t elided_ns = 0;      ///< additive channel time of pruned descendants
+  bool suspect = false;   ///< one of the K
+  int64_t elided_ns = 0;  ///< additive channel time of pruned descendants
 };
 
-/// The causal context of a step: nodes in forest pre-order, edges between kept nodes by slice index.
+/// The causal context of a step: nodes in forest pre-order, edges between kept nodes by slice
+/// index.
 struct CausalSlice {
   std::vector<SliceNode> nodes;
   std::vector<reconstruct::StepEdge> edges;  ///< NodeIds are indices into `nodes`
@@ -29,10 +30,11 @@ struct CausalSlice {
 
 /// The one label-free rule by which every step is cut (docs/protocol.md, section 3).
 struct SliceOptions {
-  int suspects = 8;       ///< K
+  int suspects = 8;  ///< K
   int node_budget = 512;
-  int neighbours = 2;     ///< temporal neighbours on each side of a suspect
-  bool ancestors = true, subtrees = true, peers = true, logs = true;  ///< parts, for the slice ablation
+  int neighbours = 2;  ///< temporal neighbours on each side of a suspect
+  bool ancestors = true, subtrees = true, peers = true,
+       logs = true;  ///< parts, for the slice ablation
 };
 
 CausalSlice CutSlice(const reconstruct::StepForest& step, const localize::StepSuspects& suspects,

@@ -12,8 +12,9 @@ namespace teller::tpe {
 
 /// Trace Pair Encoding (docs/design.md, section 7).
 enum class Mode : uint8_t {
-  kStructural = 0,  ///< merges only if the first node of right is not shallower than the first node of left
-  kAdjacency = 1,   ///< the same without that condition
+  kStructural =
+      0,  ///< merges only if the first node of right is not shallower than the first node of left
+  kAdjacency = 1,  ///< the same without that condition
 };
 
 /// One node of a sequence in pre-order.
@@ -34,7 +35,8 @@ struct Token {
   uint16_t depth = 0;  ///< of its first atom
 };
 
-/// A vocabulary entry: an atom symbol, or a merge of two earlier entries with the depth step between them.
+/// A vocabulary entry: an atom symbol, or a merge of two earlier entries with the depth step
+/// between them.
 struct Entry {
   int32_t left = -1, right = -1;  ///< entries; -1: an atom
   int32_t depth_step = 0;         ///< from the last node of left to the first of right
@@ -42,8 +44,9 @@ struct Entry {
   uint64_t count = 0;             ///< of the pair when it was merged, in the training corpus
 };
 
-/// Entries: first the unknown symbol (id 0), then the corpus's symbols in text order, then merges in training order.
-/// Nothing here depends on the order of the corpus or the number of threads: ties between pairs go by symbol text.
+/// Entries: first the unknown symbol (id 0), then the corpus's symbols in text order, then merges
+/// in training order. Nothing here depends on the order of the corpus or the number of threads:
+/// ties between pairs go by symbol text.
 struct Vocabulary {
   Mode mode = Mode::kStructural;
   std::vector<std::string> symbols;  ///< by Entry::symbol, sorted; symbols[0] is '(unknown)'
@@ -54,14 +57,17 @@ struct Vocabulary {
 
 struct TrainOptions {
   Mode mode = Mode::kStructural;
-  std::size_t size = 256;        ///< wanted number of entries, symbols included
+  std::size_t size = 256;  ///< wanted number of entries, symbols included
   uint64_t min_pair_count = 2;
 };
 
-/// Trains on sequences over `symbols` (any order; Atom::symbol indexes it). Identical sequences are counted once.
-Vocabulary Train(std::span<const Sequence> corpus, std::span<const std::string> symbols, const TrainOptions& options);
+/// Trains on sequences over `symbols` (any order; Atom::symbol indexes it). Identical sequences are
+/// counted once.
+Vocabulary Train(std::span<const Sequence> corpus, std::span<const std::string> symbols,
+                 const TrainOptions& options);
 
-/// Encodes sequences whose symbols already are indices into Vocabulary::symbols (0: unknown). Caches whole sequences.
+/// Encodes sequences whose symbols already are indices into Vocabulary::symbols (0: unknown).
+/// Caches whole sequences.
 class Encoder {
  public:
   explicit Encoder(const Vocabulary& vocabulary);
@@ -73,7 +79,8 @@ class Encoder {
   std::unique_ptr<State> state_;
 };
 
-/// Exact symbols and depths of a token sequence: the inverse of Encode, from ids and first depths alone.
+/// Exact symbols and depths of a token sequence: the inverse of Encode, from ids and first depths
+/// alone.
 Sequence Decode(const Vocabulary& vocabulary, std::span<const Token> tokens);
 
 /// Parents of a pre-order depth sequence: index of each node's parent, -1 for roots.

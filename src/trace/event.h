@@ -16,11 +16,21 @@ inline constexpr int kLayerCount = 5;
 
 /// What an event is within its layer; numbers as in src/abi/record.h.
 enum class Kind : uint8_t {
-  kRange = 0, kStartEnd = 1, kMark = 2,                                // engine
-  kOperator = 3,                                                       // backend
-  kLaunch = 4, kCopyCall = 5, kSyncCall = 6, kApiOther = 7,            // host_api
-  kKernel = 8, kMemcpy = 9, kMemset = 10, kGraph = 11, kSync = 12,     // device
-  kCollective = 13, kPointToPoint = 14                                 // comm
+  kRange = 0,
+  kStartEnd = 1,
+  kMark = 2,      // engine
+  kOperator = 3,  // backend
+  kLaunch = 4,
+  kCopyCall = 5,
+  kSyncCall = 6,
+  kApiOther = 7,  // host_api
+  kKernel = 8,
+  kMemcpy = 9,
+  kMemset = 10,
+  kGraph = 11,
+  kSync = 12,  // device
+  kCollective = 13,
+  kPointToPoint = 14  // comm
 };
 inline constexpr int kKindCount = 15;
 
@@ -28,27 +38,31 @@ inline constexpr int kKindCount = 15;
 enum class Source : uint8_t { kNvtx = 0, kTorch = 1, kCupti = 2, kCpuStream = 3, kImport = 4 };
 
 /// Bits of Event::flags.
-inline constexpr uint16_t kFlagOpen = 1u << 1;            ///< never ended; end_ns is when the process was last seen
-inline constexpr uint16_t kFlagOtherThreadEnd = 1u << 2;  ///< ended on another thread than it began on
-inline constexpr uint16_t kFlagOnDevice = 1u << 3;        ///< `track` is a device stream, not a thread id
-inline constexpr uint16_t kFlagJoined = 1u << 5;  ///< the host-side record of a collective that also has a device-side
-                                                  ///< one: kept, but counted once
+inline constexpr uint16_t kFlagOpen =
+    1u << 1;  ///< never ended; end_ns is when the process was last seen
+inline constexpr uint16_t kFlagOtherThreadEnd = 1u
+                                                << 2;  ///< ended on another thread than it began on
+inline constexpr uint16_t kFlagOnDevice = 1u << 3;  ///< `track` is a device stream, not a thread id
+inline constexpr uint16_t kFlagJoined = 1u
+                                        << 5;  ///< the host-side record of a collective that also
+                                               ///< has a device-side one: kept, but counted once
 inline constexpr uint16_t kFlagNoTiming = 1u << 6;  ///< begin and end are unknown (0 in the source)
 
-/// One thing that happened. Times are nanoseconds on the trace clock (CLOCK_MONOTONIC of the process's node).
+/// One thing that happened. Times are nanoseconds on the trace clock (CLOCK_MONOTONIC of the
+/// process's node).
 struct Event {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
   StringId name = kNoString;
   Layer layer = Layer::kEngine;
   Kind kind = Kind::kRange;
-  uint32_t track = 0;        ///< thread id, or device stream where kFlagOnDevice is set
-  uint64_t correlation = 0;  ///< joins host call and device record of one process; 0: none
-  uint64_t graph_node = 0;   ///< 0: none
-  StringId comm = kNoString; ///< communicator of a comm event
-  int32_t sequence = -1;     ///< of a collective in its communicator
-  int32_t peer = -1;         ///< rank of a point-to-point peer
-  int64_t bytes = -1;        ///< of a copy or comm event
+  uint32_t track = 0;            ///< thread id, or device stream where kFlagOnDevice is set
+  uint64_t correlation = 0;      ///< joins host call and device record of one process; 0: none
+  uint64_t graph_node = 0;       ///< 0: none
+  StringId comm = kNoString;     ///< communicator of a comm event
+  int32_t sequence = -1;         ///< of a collective in its communicator
+  int32_t peer = -1;             ///< rank of a point-to-point peer
+  int64_t bytes = -1;            ///< of a copy or comm event
   StringId request = kNoString;  ///< request ids of an engine event, comma-separated
   Source source = Source::kNvtx;
   uint16_t flags = 0;
@@ -89,15 +103,15 @@ struct ProcessInfo {
   std::string command;  ///< command line, cut at 512 bytes, secrets masked
 };
 
-/// One line of a log. Times: when the collector read it (trace clock of the collector's node) and the same moment in
-/// realtime; the time the line itself states is left to reconstruct/.
+/// One line of a log. Times: when the collector read it (trace clock of the collector's node) and
+/// the same moment in realtime; the time the line itself states is left to reconstruct/.
 struct LogLine {
   int64_t read_ns = 0;
   int64_t realtime_ns = 0;
-  int32_t process = -1;  ///< index into the trace's processes; -1: not known
+  int32_t process = -1;       ///< index into the trace's processes; -1: not known
   StringId file = kNoString;  ///< 'stdout', 'stderr' or the file's path relative to the run
-  uint64_t offset = 0;   ///< of the line's first byte in that file
-  std::string text;      ///< without the line end, secrets masked
+  uint64_t offset = 0;        ///< of the line's first byte in that file
+  std::string text;           ///< without the line end, secrets masked
 };
 
 /// One clock reading of one process.
@@ -108,7 +122,8 @@ struct ClockTriple {
   int64_t realtime_ns = 0;
 };
 
-/// One exchange between the collectors of two nodes, for clock alignment; each time on its own node's clock.
+/// One exchange between the collectors of two nodes, for clock alignment; each time on its own
+/// node's clock.
 struct ClockProbe {
   std::string from, to;
   int64_t sent_ns = 0, received_ns = 0, answered_ns = 0, returned_ns = 0;
@@ -134,6 +149,7 @@ struct TraceMeta {
 };
 
 std::string_view LayerName(Layer layer);  ///< 'engine', 'backend', 'host_api', 'device', 'comm'
-std::string_view KindName(Kind kind);     ///< 'range', 'operator', 'launch', 'kernel', 'collective', ...
+std::string_view KindName(
+    Kind kind);  ///< 'range', 'operator', 'launch', 'kernel', 'collective', ...
 
 }  // namespace teller::trace

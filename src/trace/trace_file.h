@@ -10,11 +10,13 @@
 
 namespace teller::trace {
 
-/// Writes trace.h5 (docs/schema/trace.md). A deflated chunk is written once and whole, tails wait in memory until
-/// Close, so a killed writer leaves a file whose flushed values are right. One thread owns a writer.
+/// Writes trace.h5 (docs/schema/trace.md). A deflated chunk is written once and whole, tails wait
+/// in memory until Close, so a killed writer leaves a file whose flushed values are right. One
+/// thread owns a writer.
 class TraceWriter {
  public:
-  /// `path` must not exist (see core/atomic_file.h for beside-and-rename). Throws DeviceError on no space.
+  /// `path` must not exist (see core/atomic_file.h for beside-and-rename). Throws DeviceError on no
+  /// space.
   TraceWriter(const std::filesystem::path& path, const TraceMeta& meta);
   ~TraceWriter();  ///< closes without the `complete` attribute when Close was not called
 
@@ -40,8 +42,8 @@ class TraceWriter {
   std::unique_ptr<State> state_;
 };
 
-/// Reads trace.h5. Throws DataError, one line, on a file that is missing, foreign, truncated or of another major
-/// version. Memory is bounded by what is asked for: one process at a time.
+/// Reads trace.h5. Throws DataError, one line, on a file that is missing, foreign, truncated or of
+/// another major version. Memory is bounded by what is asked for: one process at a time.
 class TraceReader {
  public:
   explicit TraceReader(const std::filesystem::path& path);

@@ -15,7 +15,8 @@ namespace {
 class AtomicFileTest : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / ("teller-atomic-" + std::to_string(getpid()));
+    folder_ =
+        std::filesystem::temp_directory_path() / ("teller-atomic-" + std::to_string(getpid()));
     std::filesystem::create_directories(folder_);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
