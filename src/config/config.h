@@ -12,6 +12,9 @@
 
 namespace teller::config {
 
+struct Document;
+struct Value;
+
 /// One value of a YAML document, which knows where it stands and which of its keys were read.
 ///
 /// A reader takes what it knows with Get/Find and then calls RejectUnknownKeys, so that defaults
@@ -78,8 +81,6 @@ class Node {
   std::string ToYaml() const;
 
  private:
-  struct Document;
-  struct Value;
   Node(std::shared_ptr<const Document> document, const Value* value);
 
   std::shared_ptr<const Document> document_;
