@@ -36,6 +36,7 @@ inline constexpr int kKindCount = 15;
 
 /// Who saw the event.
 enum class Source : uint8_t { kNvtx = 0, kTorch = 1, kCupti = 2, kCpuStream = 3, kImport = 4 };
+inline constexpr int kSourceCount = 5;
 
 /// Bits of Event::flags.
 inline constexpr uint16_t kFlagOpen =
@@ -129,6 +130,11 @@ struct ClockProbe {
   int64_t sent_ns = 0, received_ns = 0, answered_ns = 0, returned_ns = 0;
 };
 
+/// A Stat whose name begins so counts what an importer found under the source's own category or
+/// table name, for example 'source:cpu_op'; `teller info` shows it under `source_counts`, not among
+/// the counters.
+inline constexpr std::string_view kSourceCountPrefix = "source:";
+
 enum class Severity : uint8_t { kInfo = 0, kError = 1, kDataLoss = 2 };
 
 /// One counter of what was dropped, malformed or unmatched, and of what the collection itself cost.
@@ -148,7 +154,8 @@ struct TraceMeta {
   std::string workload;  ///< 'reference', 'vllm', 'command', 'import:kineto', ...
 };
 
-std::string_view LayerName(Layer layer);  ///< 'engine', 'backend', 'host_api', 'device', 'comm'
+std::string_view LayerName(Layer layer);     ///< 'engine', 'backend', 'host_api', 'device', 'comm'
+std::string_view SourceName(Source source);  ///< 'nvtx', 'torch', 'cupti', 'cpu_stream', 'import'
 std::string_view KindName(
     Kind kind);  ///< 'range', 'operator', 'launch', 'kernel', 'collective', ...
 
