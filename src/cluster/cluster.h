@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -75,6 +76,7 @@ class Process {
   pid_t pid_;
   uint64_t start_ticks_;
   int pidfd_;
+  std::mutex mutex_;  // guards status_
   std::optional<ExitStatus> status_;
 };
 
@@ -111,6 +113,7 @@ class Node {
 };
 
 class Journal;
+class RunFolder;
 
 /// Nodes on this machine and the run's own folder. Everything started on them ends with this
 /// object, also when the runner is killed; what the kernel does not undo by itself stands in the
@@ -133,19 +136,23 @@ class Cluster {
   Node& node(const std::string& name);
   /// /dev/shm/teller-RUN_ID: a tmpfs folder at the same path on the host and on every node, removed
   /// at the end.
-  const std::filesystem::path& run_dir() const { return run_dir_; }
+  const std::filesystem::path& run_dir() const;
   /// What the machine did not allow, for the manifest: 'no root: nodes on loopback'.
   const std::vector<std::string>& limits() const { return limits_; }
   Journal& journal() { return *journal_; }
 
  private:
-  Cluster() = default;
+  Cluster();
+  void StartNodes(const ClusterSpec& spec, bool namespaces);
+  void ConnectNodes();
+  void End();
 
   std::string run_id_;
   bool has_namespaces_ = false;
-  std::filesystem::path run_dir_;
   std::vector<std::string> limits_;
+  pid_t hub_ = 0;
   std::unique_ptr<Journal> journal_;
+  std::unique_ptr<RunFolder> folder_;
   std::vector<std::unique_ptr<Node>> nodes_;
 };
 

@@ -10,41 +10,50 @@
 
 namespace teller::cluster {
 
-/// Kinds of change that outlive a killed runner (docs/schema/journal.md).
+/// Kinds of change that may outlive a killed runner (docs/schema/journal.md).
 enum class Change {
-  kFolder,   ///< a folder in /dev/shm; undone by removal
-  kProcess,  ///< a process we started; undone by SIGKILL
-  kStopped,  ///< a process that may be stopped; undone by SIGCONT
-  kNetwork,  ///< a network namespace, by inode: processes in it are ended
-  kCgroup,   ///< a cgroup folder; undone by moving its processes up and rmdir
+  kFolder,   ///< a folder 'teller-*' in /dev/shm; undone by removal
+  kProcess,  ///< a process we started, by pid; undone by ending it and its descendants
+  kStopped,  ///< a process that may be stopped, by pid; undone by SIGCONT
+  kNetwork,  ///< a network namespace, by inode; processes in it that see the run's folder are ended
+  kCgroup    ///< a cgroup folder 'teller-*'; undone by moving its processes up and removing it
 };
+
+std::string_view ChangeName(Change change);  ///< 'folder', 'process', ...
 
 /// What this runner changes on the machine, written and synced before each change, so that a later
 /// start or `teller restore` can undo it. One file per owner in StateFolder()/journal, removed when
 /// the owner ends in order. Thread-safe.
 class Journal {
  public:
-  /// Throws DeviceError where the state folder cannot be written.
+  /// Throws ConfigError (see CheckRunId), DeviceError where the state folder cannot be written.
   explicit Journal(const std::string& run_id);
   ~Journal();
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  /// Call before the change. `start_ticks` tells a reused pid or inode.
+  /// Call before the change. `start_ticks` of a process tells a reused pid. Throws DeviceError.
   void Record(Change change, std::string_view what, uint64_t start_ticks = 0);
+  void RecordProcess(Change change, pid_t pid);
   const std::filesystem::path& path() const { return path_; }
-  /// The file stays: something could not be undone in order.
+  /// The file stays at the end: something could not be undone in order.
   void Keep() { keep_ = true; }
 
  private:
+  void Append(const std::string& line);
+
   std::filesystem::path path_;
   int fd_ = -1;
   bool keep_ = false;
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards fd_: lines are written whole
 };
 
+/// Throws ConfigError where `run_id` is not 1 to 64 letters, digits, '-', '_' or '.', or begins
+/// with a dot: it becomes part of paths and names.
+void CheckRunId(const std::string& run_id);
+
 /// $TELLER_STATE_DIR, else /var/lib/teller for root, else $XDG_STATE_HOME/teller, else
-/// ~/.local/state/teller.
+/// ~/.local/state/teller, else /tmp/teller-state-UID.
 std::filesystem::path StateFolder();
 
 }  // namespace teller::cluster

@@ -1,0 +1,74 @@
+#include "src/cluster/network.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "src/core/error.h"
+
+namespace teller::cluster {
+namespace {
+
+constexpr int64_t kIpTimeoutNs = 20'000'000'000;
+
+std::string FirstLine(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+}  // namespace
+
+std::string NodeAddress(int node) { return fmt::format("10.77.0.{}", node + 1); }
+
+std::string LinkName(const std::string& run_id, int peer) {
+  return InterfaceName(run_id, fmt::format("v{}", peer));
+}
+
+std::vector<std::string> IpCommands(const Cluster& cluster, std::size_t node) {
+  const int self = static_cast<int>(node);
+  std::vector<std::string> commands{"link set lo up"};
+  for (int peer = 0; peer < static_cast<int>(cluster.size()); ++peer) {
+    if (peer == self) continue;
+    const std::string link = LinkName(cluster.run_id(), peer);
+    // The lower node makes the pair; nodes are configured in order, so the higher one finds it
+    // there.
+    if (self < peer) {
+      commands.push_back(fmt::format("link add {} type veth peer name {} netns {}", link,
+                                     LinkName(cluster.run_id(), self),
+                                     cluster.node(static_cast<std::size_t>(peer)).holder()));
+    }
+    commands.push_back(fmt::format("addr add {}/32 dev {}", NodeAddress(self), link));
+    commands.push_back(fmt::format("link set {} up", link));
+    commands.push_back(
+        fmt::format("route add {}/32 dev {} src {}", NodeAddress(peer), link, NodeAddress(self)));
+  }
+  return commands;
+}
+
+std::string ConfigureNode(Cluster& cluster, std::size_t node,
+                          const std::vector<std::string>& commands) {
+  const std::filesystem::path batch = cluster.run_dir() / fmt::format("ip-{}", node);
+  const std::filesystem::path errors = cluster.run_dir() / fmt::format("ip-{}.errors", node);
+  {
+    std::ofstream file(batch);
+    for (const std::string& command : commands) file << command << '\n';
+  }
+  std::string problem;
+  try {
+    const auto process = cluster.node(node).Spawn(
+        {.argv = {"ip", "-batch", batch.string()}, .stdout_file = errors, .stderr_file = errors});
+    const auto status = process->Wait(kIpTimeoutNs);
+    if (!status) problem = "ip did not end within 20 s";
+    if (status && status->ShellCode() != 0) problem = "ip: " + FirstLine(errors);
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  std::filesystem::remove(batch);
+  std::filesystem::remove(errors);
+  return problem;
+}
+
+}  // namespace teller::cluster
