@@ -1,0 +1,77 @@
+#include "tests/support/schema_document.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+
+#include "src/core/atomic_file.h"
+#include "src/core/error.h"
+
+namespace teller::testing_support {
+namespace {
+
+std::string ReadDocument(const std::string& document) {
+  return ReadFile(std::string(TELLER_SOURCE_DIR) + "/" + document);
+}
+
+std::vector<std::string> Cells(const std::string& line) {
+  std::vector<std::string> cells;
+  std::istringstream in(line.substr(1));
+  for (std::string cell; std::getline(in, cell, '|');) {
+    const std::size_t first = cell.find_first_not_of(" `"), last = cell.find_last_not_of(" `");
+    cells.push_back(first == std::string::npos ? "" : cell.substr(first, last - first + 1));
+  }
+  return cells;
+}
+
+}  // namespace
+
+std::vector<DocumentedColumn> DocumentedColumns(const std::string& document) {
+  std::istringstream in(ReadDocument(document));
+  std::vector<DocumentedColumn> columns;
+  bool inside = false;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("| path | dtype | unit |")) {
+      inside = true;
+    } else if (!line.starts_with("|")) {
+      inside = false;
+    } else if (inside && !line.starts_with("|---")) {
+      const auto cells = Cells(line);
+      TELLER_CHECK(cells.size() >= 3);
+      columns.push_back({cells[0], cells[1], cells[2]});
+    }
+  }
+  return columns;
+}
+
+std::string CodeBlock(const std::string& document, const std::string& language) {
+  const std::string text = ReadDocument(document), fence = "```" + language + "\n";
+  const std::size_t begin = text.find(fence);
+  TELLER_CHECK(begin != std::string::npos && text.find(fence, begin + 1) == std::string::npos);
+  const std::size_t first = begin + fence.size();
+  return text.substr(first, text.find("```", first) - first);
+}
+
+std::string PythonWithH5py() {
+  const char* venv = std::getenv("TELLER_VENV");
+  const std::string python = venv != nullptr ? std::string(venv) + "/bin/python"
+                                             : std::string(TELLER_VENV_DIR) + "/bin/python";
+  return std::system((python + " -c 'import h5py, numpy' >/dev/null 2>&1").c_str()) == 0
+             ? python
+             : std::string();
+}
+
+std::string OutputOf(const std::string& command) {
+  FILE* pipe = popen(command.c_str(), "r");
+  TELLER_CHECK(pipe != nullptr);
+  std::string text;
+  char buffer[4096];
+  for (std::size_t got; (got = fread(buffer, 1, sizeof buffer, pipe)) > 0;)
+    text.append(buffer, got);
+  const int status = pclose(pipe);
+  if (status != 0)
+    throw DeviceError("'" + command + "' ended with status " + std::to_string(status));
+  return text;
+}
+
+}  // namespace teller::testing_support

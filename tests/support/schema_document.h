@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace teller::testing_support {
+
+/// A row of the column table of docs/schema/NAME.md.
+struct DocumentedColumn {
+  std::string path;
+  std::string type;
+  std::string unit;
+  bool operator==(const DocumentedColumn&) const = default;
+};
+
+/// The rows of the table whose header begins '| path | dtype | unit |'. `document` is relative to
+/// the repository.
+std::vector<DocumentedColumn> DocumentedColumns(const std::string& document);
+
+/// The text of the document's only block of this language.
+std::string CodeBlock(const std::string& document, const std::string& language);
+
+/// The Python interpreter of the project's environment if it has h5py; empty else.
+std::string PythonWithH5py();
+
+/// stdout of a shell command; throws DeviceError where it does not exit with 0.
+std::string OutputOf(const std::string& command);
+
+}  // namespace teller::testing_support
