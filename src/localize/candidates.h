@@ -7,17 +7,24 @@
 
 namespace teller::localize {
 
-/// One suspicious node of one step. `z` is the standardised residual against the healthy baseline,
-/// scaled per run by its calibration window; what it measures stands in `measure`.
+/// What a residual measures. Time that a node spends waiting for something else is kept out of its
+/// duration, so that a culprit shows and its victims do not.
 enum class Measure : uint8_t {
-  kDuration = 0,
-  kGapBefore = 1,
-  kHostSelf = 2,
-  kLaunchDelay = 3,
-  kWait = 4,
-  kTransfer = 5
+  kDuration = 0,   ///< leaves and device items: how long
+  kGapBefore = 1,  ///< time on the thread between the previous sibling's end and the node, below an
+                   ///< engine range; of the step's own root: since the previous step
+  kHostSelf = 2,   ///< host nodes with children: their own time; synchronisation calls: the time
+                   ///< after the device was done
+  kLaunchDelay = 3,  ///< device items: from the later of the launch's end and the stream's previous
+                     ///< end to the begin
+  kWait = 4,  ///< collectives: from their begin to the last starter's; points at that rank, never
+              ///< blamed itself
+  kTransfer = 5  ///< collectives: from the last starter's begin to their end
 };
+inline constexpr int kMeasureCount = 6;
 
+/// One suspicious node of one step: the worst instance of an operator on a rank. `z` is a
+/// standardised residual against the healthy baseline, scaled per run by its calibration window.
 struct Candidate {
   NodeId node = kNoNode;
   RankId rank = kNoRank;
@@ -25,7 +32,8 @@ struct Candidate {
   Measure measure{};
   int64_t observed_ns = 0;
   int64_t expected_ns = 0;
-  float z = 0;
+  float z = 0;  ///< the largest of node, operator and contrast residual, each scaled so that
+                ///< healthy steps' maxima have the same 99th percentile (4)
   float p_value =
       1;  ///< of the step's maximum over operators, calibrated on held-out healthy steps
 };
@@ -33,9 +41,13 @@ struct Candidate {
 /// What the localiser says of one step: candidates best first, and for every node its residual (0
 /// where no baseline).
 struct StepSuspects {
-  float score = 0;  ///< the largest z after blame was passed along the critical path
-  std::vector<Candidate> candidates;
-  std::vector<float> node_residual;  ///< by NodeId, length of StepForest::nodes
+  float score = 0;         ///< the largest z after blame was passed along the critical path
+  float p_value = 1;       ///< of `score`
+  float wait_z = 0;        ///< the largest residual of waiting in collectives, by operator and rank
+  bool undecided = false;  ///< who started last is closer than the clock's error bound; waits were
+                           ///< then not followed
+  std::vector<Candidate> candidates;  ///< distinct nodes, at most LocalizeOptions::candidates
+  std::vector<float> node_residual;   ///< by NodeId, length of StepForest::nodes
 };
 
 }  // namespace teller::localize

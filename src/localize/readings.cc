@@ -1,0 +1,228 @@
+#include "src/localize/readings.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+namespace teller::localize {
+namespace {
+
+using reconstruct::EdgeType;
+using reconstruct::StepForest;
+using reconstruct::StepNode;
+using trace::Kind;
+using trace::Layer;
+
+int64_t EndOf(const StepNode& node) { return node.begin_ns + node.duration_ns; }
+
+bool IsComm(const StepNode& node) {
+  return node.kind == Kind::kCollective || node.kind == Kind::kPointToPoint;
+}
+
+/// Merged intervals and the total length covered up to any time.
+class Coverage {
+ public:
+  void Add(int64_t begin, int64_t end) {
+    if (end > begin) raw_.emplace_back(begin, end);
+  }
+  void Seal() {
+    std::sort(raw_.begin(), raw_.end());
+    for (const auto& [begin, end] : raw_) {
+      if (!merged_.empty() && begin <= merged_.back().second) {
+        merged_.back().second = std::max(merged_.back().second, end);
+      } else {
+        merged_.emplace_back(begin, end);
+      }
+    }
+    int64_t total = 0;
+    for (const auto& [begin, end] : merged_) {
+      before_.push_back(total);
+      total += end - begin;
+    }
+  }
+  int64_t UpTo(int64_t time) const {
+    const auto after = std::upper_bound(merged_.begin(), merged_.end(), std::pair{time, INT64_MAX});
+    if (after == merged_.begin()) return 0;
+    const auto i = static_cast<std::size_t>(after - merged_.begin()) - 1;
+    return before_[i] + std::min(time, merged_[i].second) - merged_[i].first;
+  }
+  int64_t Between(int64_t begin, int64_t end) const {
+    return merged_.empty() ? 0 : UpTo(end) - UpTo(begin);
+  }
+  /// The last covered moment at or before `time`, or `otherwise`.
+  int64_t LastBefore(int64_t time, int64_t otherwise) const {
+    const auto after = std::upper_bound(merged_.begin(), merged_.end(), std::pair{time, INT64_MAX});
+    if (after == merged_.begin()) return otherwise;
+    return std::min(time, std::prev(after)->second);
+  }
+
+ private:
+  std::vector<std::pair<int64_t, int64_t>> raw_, merged_;
+  std::vector<int64_t> before_;
+};
+
+class StepReader {
+ public:
+  explicit StepReader(const StepForest& step) : step_(step), last_starter_(LastStarters(step)) {
+    Cover();
+    SumChildren();
+    for (const auto& edge : step.edges) {
+      if (edge.type == EdgeType::kLaunch) launch_[Index(edge.to)] = edge.from;
+    }
+  }
+
+  std::vector<Reading> Read() {
+    std::unordered_map<uint64_t, int32_t> seen;  // (track, symbol) -> nodes so far
+    std::vector<int64_t> stream_end(step_.tracks.size(), INT64_MIN);
+    for (std::size_t i = 0; i < step_.nodes.size(); ++i) {
+      const StepNode& node = step_.nodes[i];
+      occurrence_ = seen[uint64_t{node.track} << 32 | Index(node.symbol)]++;
+      if (IsSynthetic(node)) continue;
+      if (step_.tracks[node.track].device) {
+        ReadDevice(i, stream_end[node.track]);
+        stream_end[node.track] = std::max(stream_end[node.track], EndOf(node));
+      } else {
+        ReadHost(i);
+      }
+    }
+    return std::move(readings_);
+  }
+
+ private:
+  bool IsSynthetic(const StepNode& node) const {
+    const auto& track = step_.tracks[node.track];
+    return node.parent == kNoNode && (track.device || track.track != 0);
+  }
+
+  std::size_t RankPosition(uint16_t track) const {
+    const auto found = std::find(step_.ranks.begin(), step_.ranks.end(), step_.tracks[track].rank);
+    return static_cast<std::size_t>(found - step_.ranks.begin());
+  }
+
+  /// When each rank's devices were busy, and when a collective ran on a host thread other than each
+  /// track's own.
+  void Cover() {
+    std::vector<Coverage> busy(step_.ranks.size() + 1);
+    blocked_.resize(step_.tracks.size());
+    std::vector<std::size_t> rank_of;
+    for (std::size_t t = 0; t < step_.tracks.size(); ++t) {
+      rank_of.push_back(RankPosition(static_cast<uint16_t>(t)));
+    }
+    for (const StepNode& node : step_.nodes) {
+      if (IsSynthetic(node)) continue;
+      if (step_.tracks[node.track].device) {
+        busy[rank_of[node.track]].Add(node.begin_ns, EndOf(node));
+      } else if (IsComm(node)) {
+        for (std::size_t t = 0; t < step_.tracks.size(); ++t) {
+          if (t != node.track && !step_.tracks[t].device && rank_of[t] == rank_of[node.track]) {
+            blocked_[t].Add(node.begin_ns, EndOf(node));
+          }
+        }
+      }
+    }
+    for (Coverage& coverage : blocked_) coverage.Seal();
+    for (Coverage& coverage : busy) coverage.Seal();
+    for (const std::size_t rank : rank_of) busy_.push_back(busy[rank]);
+  }
+
+  void SumChildren() {
+    const std::size_t count = step_.nodes.size();
+    children_ns_.assign(count, 0);
+    children_blocked_.assign(count, 0);
+    gaps_ns_.assign(count, 0);
+    last_child_end_.assign(count, INT64_MIN);
+    launch_.assign(count, kNoNode);
+    gap_.assign(count, 0);
+    for (std::size_t i = 0; i < count; ++i) {
+      const StepNode& node = step_.nodes[i];
+      const Coverage& blocked = blocked_[node.track];
+      gap_[i] = node.gap_before_ns;
+      if (node.gap_before_ns > 0) {
+        gap_[i] -= blocked.Between(node.begin_ns - node.gap_before_ns, node.begin_ns);
+      }
+      if (node.parent == kNoNode) continue;
+      const std::size_t parent = Index(node.parent);
+      children_ns_[parent] += node.duration_ns;
+      children_blocked_[parent] += blocked.Between(node.begin_ns, EndOf(node));
+      gaps_ns_[parent] += std::max<int64_t>(0, gap_[i]);
+      last_child_end_[parent] = std::max(last_child_end_[parent], EndOf(node));
+    }
+  }
+
+  void Put(std::size_t node, Measure measure, int64_t observed_ns) {
+    readings_.push_back({NodeId{static_cast<int32_t>(node)}, measure, occurrence_,
+                         std::max<int64_t>(0, observed_ns)});
+  }
+
+  void ReadCollective(std::size_t i) {
+    const StepNode& node = step_.nodes[i];
+    const StepNode& last = step_.nodes[Index(last_starter_[i])];
+    const int64_t last_begin = std::min(std::max(last.begin_ns, node.begin_ns), EndOf(node));
+    Put(i, Measure::kWait, last_begin - node.begin_ns);
+    Put(i, Measure::kTransfer, EndOf(node) - last_begin);
+  }
+
+  void ReadDevice(std::size_t i, int64_t stream_end) {
+    const StepNode& node = step_.nodes[i];
+    if (last_starter_[i] != kNoNode) {
+      ReadCollective(i);
+    } else {
+      Put(i, Measure::kDuration, node.duration_ns);
+    }
+    if (launch_[i] == kNoNode) return;
+    const int64_t launched = EndOf(step_.nodes[Index(launch_[i])]);
+    Put(i, Measure::kLaunchDelay, node.begin_ns - std::max(launched, stream_end));
+  }
+
+  void ReadHost(std::size_t i) {
+    const StepNode& node = step_.nodes[i];
+    if (last_starter_[i] != kNoNode) {
+      ReadCollective(i);
+    } else if (node.kind == Kind::kSyncCall) {
+      const int64_t done = busy_[node.track].LastBefore(EndOf(node), node.begin_ns);
+      Put(i, Measure::kHostSelf, EndOf(node) - std::max(done, node.begin_ns));
+    } else {
+      ReadOwnTime(i);
+    }
+    const bool below_engine =
+        node.parent == kNoNode || step_.nodes[Index(node.parent)].layer == Layer::kEngine;
+    if (below_engine && node.gap_before_ns >= 0) Put(i, Measure::kGapBefore, gap_[i]);
+  }
+
+  void ReadOwnTime(std::size_t i) {
+    const StepNode& node = step_.nodes[i];
+    const int64_t blocked =
+        blocked_[node.track].Between(node.begin_ns, EndOf(node)) - children_blocked_[i];
+    const int64_t self = node.duration_ns - children_ns_[i] - blocked;
+    if (last_child_end_[i] == INT64_MIN) {
+      Put(i, Measure::kDuration, self);
+    } else {
+      Put(i, Measure::kHostSelf, node.layer == Layer::kEngine ? self - gaps_ns_[i] : self);
+    }
+  }
+
+  const StepForest& step_;
+  std::vector<NodeId> last_starter_;
+  std::vector<Coverage> busy_,
+      blocked_;  // by track: of its rank's devices; of other host threads' collectives
+  std::vector<int64_t> children_ns_, children_blocked_, gaps_ns_, last_child_end_, gap_;
+  std::vector<NodeId> launch_;
+  int32_t occurrence_ = 0;
+  std::vector<Reading> readings_;
+};
+
+}  // namespace
+
+std::vector<NodeId> LastStarters(const StepForest& step) {
+  std::vector<NodeId> last(step.nodes.size(), kNoNode);
+  for (const auto& edge : step.edges) {
+    if (edge.type != EdgeType::kCollective) continue;
+    last[Index(edge.from)] = edge.from;
+    last[Index(edge.to)] = edge.from;
+  }
+  return last;
+}
+
+std::vector<Reading> ReadStep(const StepForest& step) { return StepReader(step).Read(); }
+
+}  // namespace teller::localize
