@@ -15,6 +15,13 @@ struct Schema {
   int minor = 0;
 };
 
+/// A column as the table of docs/schema/NAME.md lists it.
+struct ColumnSpec {
+  const char* path;
+  const char* type;
+  const char* unit;
+};
+
 /// The root attributes every file of ours has: schema_name, schema_version, created_by,
 /// created_utc, run_id.
 void WriteSchema(Group& root, const Schema& schema, std::string_view run_id);

@@ -15,13 +15,8 @@ inline constexpr std::size_t kEventChunkRows = 8192;
 /// Rows of a chunk of the columns that are not deflated and grow by any number of rows.
 inline constexpr std::size_t kSmallChunkRows = 512;
 
-/// A column as the document lists it. PATH has N for the index of a process.
-struct ColumnSpec {
-  const char* path;
-  const char* type;
-  const char* unit;
-};
-inline constexpr ColumnSpec kTraceColumns[] = {
+/// Columns; N stands for the index of a process.
+inline constexpr h5::ColumnSpec kTraceColumns[] = {
     {"/strings", "string", "-"},
     {"/processes/N/begin_ns", "int64", "ns"},
     {"/processes/N/end_ns", "int64", "ns"},

@@ -19,7 +19,7 @@ using testing_support::DocumentedColumn;
 
 std::vector<DocumentedColumn> Constants() {
   std::vector<DocumentedColumn> columns;
-  for (const ColumnSpec& column : kTraceColumns)
+  for (const h5::ColumnSpec& column : kTraceColumns)
     columns.push_back({column.path, column.type, column.unit});
   return columns;
 }
@@ -46,7 +46,7 @@ TEST(TraceDocumentTest, AWrittenFileHasExactlyTheseColumns) {
   WriteExample(folder / "t.h5");
   const h5::File file = h5::File::Open(folder / "t.h5");
   std::size_t columns_of_processes = 0;
-  for (const ColumnSpec& column : kTraceColumns) {
+  for (const h5::ColumnSpec& column : kTraceColumns) {
     std::string path = std::string(column.path).substr(1);
     if (path.starts_with("processes/N/")) {
       path.replace(std::string("processes/").size(), 1, "0");

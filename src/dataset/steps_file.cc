@@ -1,0 +1,465 @@
+#include "src/dataset/steps_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "src/core/atomic_file.h"
+#include "src/core/error.h"
+#include "src/dataset/record_table.h"
+#include "src/dataset/steps_schema.h"
+#include "src/h5/file.h"
+
+namespace teller::dataset {
+namespace {
+
+using reconstruct::StepEdge;
+using reconstruct::StepForest;
+using reconstruct::StepLogLine;
+using reconstruct::StepNode;
+using reconstruct::StepTrack;
+
+// A step's own row; the counts say how many of the following rows of each other table are its.
+struct StepRow {
+  int64_t engine_step = 0, begin_ns = 0, end_ns = 0;
+  reconstruct::Phase phase{};
+  int32_t batch_size = 0, context_tokens = 0;
+  uint8_t forest = 0;
+  uint32_t rank_count = 0, request_count = 0, track_count = 0, node_count = 0, edge_count = 0,
+           log_count = 0;
+};
+struct RankRow {
+  RankId rank{};
+  int64_t begin_ns = 0, end_ns = 0;
+};
+struct RequestRow {
+  std::string id;
+};
+struct LabelCounts {
+  uint32_t recorded_count = 0, hit_count = 0;
+};
+struct LabelRow : StepLabel, LabelCounts {};
+struct RecordedRow {
+  int64_t recorded_ns = 0;
+};
+struct HitRow {
+  NodeId node{};
+};
+struct InputRow {
+  std::string name, hash;
+};
+struct StatRow {
+  std::string name;
+  int64_t count = 0;
+};
+
+constexpr auto kStepFields = [](auto visit) {
+  visit("engine_step", &StepRow::engine_step);
+  visit("begin_ns", &StepRow::begin_ns);
+  visit("end_ns", &StepRow::end_ns);
+  visit("phase", &StepRow::phase);
+  visit("batch_size", &StepRow::batch_size);
+  visit("context_tokens", &StepRow::context_tokens);
+  visit("forest", &StepRow::forest);
+  visit("rank_count", &StepRow::rank_count);
+  visit("request_count", &StepRow::request_count);
+  visit("track_count", &StepRow::track_count);
+  visit("node_count", &StepRow::node_count);
+  visit("edge_count", &StepRow::edge_count);
+  visit("log_count", &StepRow::log_count);
+};
+constexpr auto kRankFields = [](auto visit) {
+  visit("rank", &RankRow::rank);
+  visit("begin_ns", &RankRow::begin_ns);
+  visit("end_ns", &RankRow::end_ns);
+};
+constexpr auto kRequestFields = [](auto visit) { visit("id", &RequestRow::id); };
+constexpr auto kTrackFields = [](auto visit) {
+  visit("rank", &StepTrack::rank);
+  visit("track", &StepTrack::track);
+  visit("device", &StepTrack::device);
+};
+constexpr auto kNodeFields = [](auto visit) {
+  visit("symbol", &StepNode::symbol);
+  visit("track", &StepNode::track);
+  visit("layer", &StepNode::layer);
+  visit("kind", &StepNode::kind);
+  visit("parent", &StepNode::parent);
+  visit("depth", &StepNode::depth);
+  visit("begin_ns", &StepNode::begin_ns);
+  visit("duration_ns", &StepNode::duration_ns);
+  visit("host_self_ns", &StepNode::host_self_ns);
+  visit("device_busy_ns", &StepNode::device_busy_ns);
+  visit("gap_before_ns", &StepNode::gap_before_ns);
+  visit("bytes", &StepNode::bytes);
+  visit("sequence", &StepNode::sequence);
+};
+constexpr auto kEdgeFields = [](auto visit) {
+  visit("from", &StepEdge::from);
+  visit("to", &StepEdge::to);
+  visit("type", &StepEdge::type);
+};
+constexpr auto kLogFields = [](auto visit) {
+  visit("rank", &StepLogLine::rank);
+  visit("offset_ns", &StepLogLine::offset_ns);
+  visit("text", &StepLogLine::text);
+};
+constexpr auto kLabelFields = [](auto visit) {
+  visit("status", &LabelRow::status);
+  visit("reasons", &LabelRow::reasons);
+  visit("stretch", &LabelRow::stretch);
+  visit("plan_id", &LabelRow::plan_id);
+  visit("kind", &LabelRow::kind);
+  visit("family", &LabelRow::family);
+  visit("view", &LabelRow::view);
+  visit("level", &LabelRow::level);
+  visit("culprit_rank", &LabelRow::culprit_rank);
+  visit("culprit_layer", &LabelRow::culprit_layer);
+  visit("culprit_symbol", &LabelRow::culprit_symbol);
+  visit("recorded_count", &LabelRow::recorded_count);
+  visit("hit_count", &LabelRow::hit_count);
+};
+constexpr auto kRecordedFields = [](auto visit) {
+  visit("recorded_ns", &RecordedRow::recorded_ns);
+};
+constexpr auto kHitFields = [](auto visit) { visit("node", &HitRow::node); };
+constexpr auto kInputFields = [](auto visit) {
+  visit("name", &InputRow::name);
+  visit("hash", &InputRow::hash);
+};
+constexpr auto kStatFields = [](auto visit) {
+  visit("name", &StatRow::name);
+  visit("count", &StatRow::count);
+};
+
+template <typename Item>
+std::vector<const Item*> PointersTo(const std::vector<Item>& items) {
+  std::vector<const Item*> rows;
+  for (const Item& item : items) rows.push_back(&item);
+  return rows;
+}
+
+// Rows of all steps, one after another, of the vector `member` of StepForest.
+template <typename Item>
+std::vector<const Item*> PointersTo(const std::vector<StepForest>& steps,
+                                    std::vector<Item> StepForest::*member) {
+  std::vector<const Item*> rows;
+  for (const StepForest& step : steps) {
+    for (const Item& item : step.*member) rows.push_back(&item);
+  }
+  return rows;
+}
+
+std::vector<StepRow> StepRows(const StepsFile& file) {
+  std::vector<StepRow> rows;
+  for (std::size_t i = 0; i < file.run.steps.size(); ++i) {
+    const StepForest& step = file.run.steps[i];
+    const auto count = [](const auto& items) { return static_cast<uint32_t>(items.size()); };
+    rows.push_back({step.engine_step, step.begin_ns, step.end_ns, step.phase, step.batch_size,
+                    step.context_tokens, file.forest[i], count(step.ranks), count(step.requests),
+                    count(step.tracks), count(step.nodes), count(step.edges), count(step.logs)});
+  }
+  return rows;
+}
+
+std::vector<RankRow> RankRows(const StepsFile& file) {
+  std::vector<RankRow> rows;
+  for (const StepForest& step : file.run.steps) {
+    TELLER_CHECK(step.rank_begin_ns.size() == step.ranks.size() &&
+                 step.rank_end_ns.size() == step.ranks.size());
+    for (std::size_t i = 0; i < step.ranks.size(); ++i) {
+      rows.push_back({step.ranks[i], step.rank_begin_ns[i], step.rank_end_ns[i]});
+    }
+  }
+  return rows;
+}
+
+std::vector<RequestRow> RequestRows(const StepsFile& file) {
+  std::vector<RequestRow> rows;
+  for (const StepForest& step : file.run.steps) {
+    for (const std::string& request : step.requests) rows.push_back({request});
+  }
+  return rows;
+}
+
+std::vector<LabelRow> LabelRows(const StepsFile& file) {
+  std::vector<LabelRow> rows;
+  for (const StepLabel& label : file.labels) {
+    rows.push_back({label,
+                    {static_cast<uint32_t>(label.recorded_ns.size()),
+                     static_cast<uint32_t>(label.hit_nodes.size())}});
+  }
+  return rows;
+}
+
+std::vector<RecordedRow> RecordedRows(const StepsFile& file) {
+  std::vector<RecordedRow> rows;
+  for (const StepLabel& label : file.labels) {
+    for (const int64_t recorded_ns : label.recorded_ns) rows.push_back({recorded_ns});
+  }
+  return rows;
+}
+
+std::vector<HitRow> HitRows(const StepsFile& file) {
+  std::vector<HitRow> rows;
+  for (const StepLabel& label : file.labels) {
+    for (const NodeId node : label.hit_nodes) rows.push_back({node});
+  }
+  return rows;
+}
+
+void WriteNumbers(h5::Group& root, const StepsFile& file) {
+  root.WriteStrings("number_names", file.number_names);
+  h5::Group group = root.CreateGroup("numbers");
+  for (std::size_t column = 0; column < file.number_names.size(); ++column) {
+    std::vector<float> values;
+    for (const auto& numbers : file.numbers) values.push_back(numbers.at(column));
+    group.Write(file.number_names[column], values, kTableOptions);
+  }
+}
+
+void WriteRoot(h5::Group& root, const StepsFile& file) {
+  h5::WriteSchema(root, kStepsSchema, file.run.run_id);
+  root.SetAttribute("engine", std::string_view(file.engine));
+  root.SetAttribute("workload", std::string_view(file.run.workload));
+  root.SetAttribute("clock_aligned", int64_t{file.clock_aligned});
+  root.SetAttribute("clock_residual_ns", file.clock_residual_ns);
+}
+
+void WriteTables(h5::Group& root, const StepsFile& file) {
+  StringInterner strings;
+  const auto write = [&](const char* name, const auto& rows, auto fields) {
+    WriteTable(root, name, PointersTo(rows), strings, fields);
+  };
+  const auto& steps = file.run.steps;
+  write("steps", StepRows(file), kStepFields);
+  write("step_ranks", RankRows(file), kRankFields);
+  write("requests", RequestRows(file), kRequestFields);
+  WriteTable(root, "tracks", PointersTo(steps, &StepForest::tracks), strings, kTrackFields);
+  WriteTable(root, "nodes", PointersTo(steps, &StepForest::nodes), strings, kNodeFields);
+  WriteTable(root, "edges", PointersTo(steps, &StepForest::edges), strings, kEdgeFields);
+  WriteTable(root, "logs", PointersTo(steps, &StepForest::logs), strings, kLogFields);
+  write("labels", LabelRows(file), kLabelFields);
+  write("recorded", RecordedRows(file), kRecordedFields);
+  write("hits", HitRows(file), kHitFields);
+  std::vector<InputRow> inputs;
+  for (const auto& [name, hash] : file.inputs) inputs.push_back({name, hash});
+  write("inputs", inputs, kInputFields);
+  std::vector<StatRow> stats;
+  for (const auto& [name, count] : file.stats) stats.push_back({name, count});
+  write("stats", stats, kStatFields);
+  root.WriteStrings("symbols", file.run.symbols.Strings());
+  root.WriteStrings("strings", strings.Strings());
+}
+
+// Hands out consecutive rows of a flat table.
+template <typename Item>
+class Dealer {
+ public:
+  Dealer(std::string where, std::vector<Item> items)
+      : where_(std::move(where)), items_(std::move(items)) {}
+
+  std::vector<Item> Take(uint32_t count) {
+    if (count > items_.size() - next_)
+      throw DataError(where_ + ": the counts of steps name more rows than there are");
+    const auto first = items_.begin() + static_cast<std::ptrdiff_t>(next_);
+    next_ += count;
+    return {std::make_move_iterator(first), std::make_move_iterator(first + count)};
+  }
+  void ExpectEmpty() const {
+    if (next_ != items_.size())
+      throw DataError(where_ + ": the counts of steps name fewer rows than there are");
+  }
+
+ private:
+  std::string where_;
+  std::vector<Item> items_;
+  std::size_t next_ = 0;
+};
+
+// Reads the tables of one file.
+class Tables {
+ public:
+  explicit Tables(const h5::Group& root) : root_(root), strings_(root.ReadStrings("strings")) {}
+
+  template <typename Item, typename Fields>
+  std::vector<Item> Read(const char* name, Fields fields, std::optional<uint64_t> rows = {}) const {
+    return ReadTable<Item>(root_, name, strings_, rows, fields);
+  }
+  template <typename Item, typename Fields>
+  Dealer<Item> Deal(const char* name, Fields fields) const {
+    return {fmt::format("{}{}", root_.where(), name), Read<Item>(name, fields)};
+  }
+
+ private:
+  const h5::Group& root_;
+  std::vector<std::string> strings_;
+};
+
+void ReadSteps(const Tables& tables, StepsFile& file) {
+  auto ranks = tables.Deal<RankRow>("step_ranks", kRankFields);
+  auto requests = tables.Deal<RequestRow>("requests", kRequestFields);
+  auto tracks = tables.Deal<StepTrack>("tracks", kTrackFields);
+  auto nodes = tables.Deal<StepNode>("nodes", kNodeFields);
+  auto edges = tables.Deal<StepEdge>("edges", kEdgeFields);
+  auto logs = tables.Deal<StepLogLine>("logs", kLogFields);
+  for (const StepRow& row : tables.Read<StepRow>("steps", kStepFields)) {
+    StepForest& step = file.run.steps.emplace_back();
+    step.engine_step = row.engine_step;
+    step.begin_ns = row.begin_ns;
+    step.end_ns = row.end_ns;
+    step.phase = row.phase;
+    step.batch_size = row.batch_size;
+    step.context_tokens = row.context_tokens;
+    for (const RankRow& rank : ranks.Take(row.rank_count)) {
+      step.ranks.push_back(rank.rank);
+      step.rank_begin_ns.push_back(rank.begin_ns);
+      step.rank_end_ns.push_back(rank.end_ns);
+    }
+    for (RequestRow& request : requests.Take(row.request_count))
+      step.requests.push_back(std::move(request.id));
+    step.tracks = tracks.Take(row.track_count);
+    step.nodes = nodes.Take(row.node_count);
+    step.edges = edges.Take(row.edge_count);
+    step.logs = logs.Take(row.log_count);
+    file.forest.push_back(row.forest);
+  }
+  ranks.ExpectEmpty();
+  requests.ExpectEmpty();
+  tracks.ExpectEmpty();
+  nodes.ExpectEmpty();
+  edges.ExpectEmpty();
+  logs.ExpectEmpty();
+}
+
+void ReadLabels(const Tables& tables, StepsFile& file) {
+  auto recorded = tables.Deal<RecordedRow>("recorded", kRecordedFields);
+  auto hits = tables.Deal<HitRow>("hits", kHitFields);
+  for (LabelRow& row : tables.Read<LabelRow>("labels", kLabelFields, file.run.steps.size())) {
+    StepLabel& label = file.labels.emplace_back(std::move(static_cast<StepLabel&>(row)));
+    for (const RecordedRow& item : recorded.Take(row.recorded_count))
+      label.recorded_ns.push_back(item.recorded_ns);
+    for (const HitRow& hit : hits.Take(row.hit_count)) label.hit_nodes.push_back(hit.node);
+  }
+  recorded.ExpectEmpty();
+  hits.ExpectEmpty();
+}
+
+void ReadNumbers(const h5::Group& root, StepsFile& file) {
+  file.number_names = root.ReadStrings("number_names");
+  file.numbers.assign(file.run.steps.size(), {});
+  const h5::Group group = root.OpenGroup("numbers");
+  for (const std::string& name : file.number_names) {
+    const auto values = group.Read<float>(name, file.run.steps.size());
+    for (std::size_t i = 0; i < values.size(); ++i) file.numbers[i].push_back(values[i]);
+  }
+}
+
+// What readers index with must be in range, or a damaged file would crash them.
+class Checker {
+ public:
+  Checker(const std::string& where, const StepsFile& file) : where_(where), file_(file) {}
+
+  void Check() const {
+    for (std::size_t i = 0; i < file_.run.steps.size(); ++i) {
+      CheckStep(i, file_.run.steps[i]);
+      CheckLabel(i, file_.labels[i]);
+    }
+  }
+
+ private:
+  void Require(bool holds, std::size_t step, const char* what) const {
+    if (!holds)
+      throw DataError(fmt::format("{}: step {}: {}; the file is damaged", where_, step, what));
+  }
+
+  void CheckStep(std::size_t index, const StepForest& step) const {
+    Require(step.phase <= reconstruct::Phase::kMixed, index, "unknown phase");
+    const auto count = static_cast<int64_t>(step.nodes.size());
+    for (std::size_t i = 0; i < step.nodes.size(); ++i) CheckNode(index, step, i);
+    for (const StepEdge& edge : step.edges) {
+      Require(InRange(edge.from, count) && InRange(edge.to, count), index,
+              "an edge names a node that is not there");
+      Require(edge.type <= reconstruct::EdgeType::kThread, index, "unknown edge type");
+    }
+  }
+
+  void CheckNode(std::size_t index, const StepForest& step, std::size_t i) const {
+    const StepNode& node = step.nodes[i];
+    Require(Index(node.symbol) < file_.run.symbols.size(), index, "a node's symbol does not exist");
+    Require(node.track < step.tracks.size(), index, "a node's track does not exist");
+    Require(static_cast<int>(node.layer) < trace::kLayerCount, index, "unknown layer");
+    Require(static_cast<int>(node.kind) < trace::kKindCount, index, "unknown kind");
+    Require(i == 0 || step.nodes[i - 1].track <= node.track, index,
+            "nodes are not grouped by track");
+    if (node.parent == kNoNode) return;
+    Require(InRange(node.parent, static_cast<int64_t>(i)), index,
+            "a parent does not come before its child");
+    const StepNode& parent = step.nodes[Index(node.parent)];
+    Require(parent.track == node.track && parent.depth + 1 == node.depth, index,
+            "a parent's track or depth is wrong");
+  }
+
+  void CheckLabel(std::size_t index, const StepLabel& label) const {
+    Require(label.status <= LabelStatus::kGrey && label.view <= View::kVertical, index,
+            "unknown label code");
+    const auto count = static_cast<int64_t>(file_.run.steps[index].nodes.size());
+    for (const NodeId node : label.hit_nodes)
+      Require(InRange(node, count), index, "a hit names a node that is not there");
+  }
+
+  static bool InRange(NodeId node, int64_t count) {
+    return static_cast<int32_t>(node) >= 0 && static_cast<int32_t>(node) < count;
+  }
+
+  const std::string& where_;
+  const StepsFile& file_;
+};
+
+void CheckShape(const StepsFile& file) {
+  const std::size_t steps = file.run.steps.size();
+  TELLER_CHECK(file.labels.size() == steps && file.forest.size() == steps &&
+               file.numbers.size() == steps);
+}
+
+}  // namespace
+
+void WriteSteps(const std::filesystem::path& path, const StepsFile& steps, bool force) {
+  CheckShape(steps);
+  AtomicFile destination(path, force);
+  h5::File file = h5::File::Create(destination.path());
+  WriteRoot(file.root(), steps);
+  WriteTables(file.root(), steps);
+  WriteNumbers(file.root(), steps);
+  file.Close();
+  destination.Commit();
+}
+
+StepsFile ReadSteps(const std::filesystem::path& path) {
+  const h5::File file = h5::File::Open(path);
+  const h5::Group& root = file.root();
+  h5::CheckSchema(root, kStepsSchema);
+  StepsFile steps;
+  steps.run.run_id = root.GetString("run_id");
+  steps.run.workload = root.GetString("workload");
+  steps.engine = root.GetString("engine");
+  steps.clock_aligned = root.GetInt("clock_aligned") != 0;
+  steps.clock_residual_ns = root.GetDouble("clock_residual_ns");
+  steps.run.symbols = StringInterner(root.ReadStrings("symbols"));
+  const Tables tables(root);
+  ReadSteps(tables, steps);
+  ReadLabels(tables, steps);
+  ReadNumbers(root, steps);
+  for (InputRow& row : tables.Read<InputRow>("inputs", kInputFields)) {
+    steps.inputs.emplace_back(std::move(row.name), std::move(row.hash));
+  }
+  for (StatRow& row : tables.Read<StatRow>("stats", kStatFields)) {
+    steps.stats.emplace_back(std::move(row.name), row.count);
+  }
+  Checker(path.string(), steps).Check();
+  return steps;
+}
+
+}  // namespace teller::dataset
