@@ -1,0 +1,262 @@
+#include "src/slice/slice.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "src/core/error.h"
+
+namespace teller::slice {
+namespace {
+
+using reconstruct::EdgeType;
+using reconstruct::StepForest;
+using reconstruct::StepNode;
+
+/// Collects the nodes to keep, one part of the rule after the other.
+class Cutter {
+ public:
+  Cutter(const StepForest& step, const localize::StepSuspects& suspects,
+         const SliceOptions& options)
+      : step_(step), suspects_(suspects), options_(options), kept_(step.nodes.size(), 0) {}
+
+  CausalSlice Cut() {
+    ChooseSuspects();
+    Link();
+    KeepRoots();
+    for (const std::size_t node : chosen_) Keep(node);
+    for (const std::size_t node : chosen_) KeepAll(launches_[node]);
+    if (options_.peers) KeepPeers();
+    if (options_.subtrees) KeepSubtrees();
+    KeepNeighbours();
+    if (options_.fill) Fill();
+    return Assemble();
+  }
+
+ private:
+  void ChooseSuspects() {
+    for (const localize::Candidate& candidate : suspects_.candidates) {
+      if (static_cast<int>(chosen_.size()) >= options_.suspects) break;
+      const std::size_t node = Index(candidate.node);
+      if (node < step_.nodes.size()) chosen_.push_back(node);
+    }
+  }
+
+  /// Launch partners of every node, and all members of every node's collective.
+  void Link() {
+    launches_.resize(step_.nodes.size());
+    matched_.resize(step_.nodes.size());
+    for (const auto& edge : step_.edges) {
+      auto& links = edge.type == EdgeType::kCollective || edge.type == EdgeType::kMessage
+                        ? matched_
+                        : launches_;
+      links[Index(edge.from)].push_back(Index(edge.to));
+      links[Index(edge.to)].push_back(Index(edge.from));
+    }
+  }
+
+  bool Room(std::size_t more) const {
+    return count_ + more <= static_cast<std::size_t>(std::max(0, options_.node_budget));
+  }
+
+  /// Keeps a node, with its ancestors where those are wanted; all or nothing.
+  void Keep(std::size_t node) {
+    std::vector<std::size_t> path;
+    for (NodeId at{static_cast<int32_t>(node)}; at != kNoNode; at = step_.nodes[Index(at)].parent) {
+      if (!kept_[Index(at)] && (options_.ancestors || path.empty())) path.push_back(Index(at));
+      if (kept_[Index(at)] || !options_.ancestors) break;
+    }
+    if (!Room(path.size())) return;
+    for (const std::size_t at : path) kept_[at] = 1;
+    count_ += path.size();
+  }
+  void KeepAll(const std::vector<std::size_t>& nodes) {
+    for (const std::size_t node : nodes) Keep(node);
+  }
+
+  void KeepRoots() {
+    for (std::size_t i = 0; i < step_.nodes.size(); ++i) {
+      if (step_.nodes[i].parent != kNoNode) continue;
+      kept_[i] = 1;
+      ++count_;
+    }
+  }
+
+  /// The collectives next to each suspect on its rank (or it itself), their members on other ranks,
+  /// and what led there.
+  void KeepPeers() {
+    for (const std::size_t node : chosen_) {
+      for (const std::size_t collective : CollectivesAround(node)) {
+        Keep(collective);
+        for (const std::size_t peer : matched_[collective]) {
+          Keep(peer);
+          KeepBefore(peer);
+          for (const std::size_t launch : launches_[peer]) KeepBefore(launch);
+        }
+      }
+    }
+  }
+
+  std::vector<std::size_t> CollectivesAround(std::size_t node) const {
+    if (!matched_[node].empty()) return {node};
+    const RankId rank = step_.tracks[step_.nodes[node].track].rank;
+    const int64_t begin = step_.nodes[node].begin_ns;
+    std::size_t before = kept_.size(), after = kept_.size();
+    for (std::size_t i = 0; i < step_.nodes.size(); ++i) {
+      const StepNode& other = step_.nodes[i];
+      if (matched_[i].empty() || step_.tracks[other.track].rank != rank) continue;
+      std::size_t& best = other.begin_ns < begin ? before : after;
+      const bool closer = best == kept_.size() ||
+                          (other.begin_ns < begin) == (other.begin_ns > step_.nodes[best].begin_ns);
+      if (closer) best = i;
+    }
+    std::vector<std::size_t> found;
+    if (after != kept_.size()) found.push_back(after);
+    if (before != kept_.size()) found.push_back(before);
+    return found;
+  }
+
+  /// The siblings just before a node, or before its nearest ancestor that is no first child.
+  void KeepBefore(std::size_t node) {
+    Keep(node);
+    while (PositionOf(node) == 0) {
+      const NodeId parent = step_.nodes[node].parent;
+      if (parent == kNoNode) return;
+      node = Index(parent);
+    }
+    const auto position = PositionOf(node);
+    for (std::ptrdiff_t back = 1; back <= std::min<std::ptrdiff_t>(options_.neighbours, position);
+         ++back) {
+      Keep(SiblingsOf(node)[static_cast<std::size_t>(position - back)]);
+    }
+  }
+  std::ptrdiff_t PositionOf(std::size_t node) {
+    const auto& siblings = SiblingsOf(node);
+    return std::lower_bound(siblings.begin(), siblings.end(), node) - siblings.begin();
+  }
+
+  void KeepSubtrees() {
+    for (const std::size_t node : chosen_) {
+      for (std::size_t i = node + 1; i < step_.nodes.size(); ++i) {
+        if (step_.nodes[i].track != step_.nodes[node].track ||
+            step_.nodes[i].depth <= step_.nodes[node].depth) {
+          break;
+        }
+        Keep(i);
+        KeepAll(launches_[i]);
+      }
+    }
+  }
+
+  void KeepNeighbours() {
+    for (int distance = 1; distance <= options_.neighbours; ++distance) {
+      for (const std::size_t node : chosen_) {
+        const auto& siblings = SiblingsOf(node);
+        const std::ptrdiff_t at = PositionOf(node);
+        if (at >= distance) Keep(siblings[static_cast<std::size_t>(at - distance)]);
+        if (at + distance < static_cast<std::ptrdiff_t>(siblings.size())) {
+          Keep(siblings[static_cast<std::size_t>(at + distance)]);
+        }
+      }
+    }
+  }
+
+  void Fill() {
+    std::vector<std::size_t> order(step_.nodes.size());
+    std::iota(order.begin(), order.end(), 0);
+    const auto residual = [this](std::size_t i) {
+      return i < suspects_.node_residual.size() ? suspects_.node_residual[i] : 0.0f;
+    };
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return residual(a) > residual(b); });
+    for (const std::size_t node : order) {
+      if (!Room(1)) break;
+      if (!kept_[node]) Keep(node);
+    }
+  }
+
+  const std::vector<std::size_t>& SiblingsOf(std::size_t node) {
+    if (children_.empty()) {
+      children_.resize(step_.nodes.size() + 1);
+      for (std::size_t i = 0; i < step_.nodes.size(); ++i) {
+        const NodeId parent = step_.nodes[i].parent;
+        children_[parent == kNoNode ? step_.nodes.size() : Index(parent)].push_back(i);
+      }
+    }
+    const NodeId parent = step_.nodes[node].parent;
+    if (parent != kNoNode) return children_[Index(parent)];
+    alone_ = {node};  // roots of different tracks are no neighbours
+    return alone_;
+  }
+
+  CausalSlice Assemble() const {
+    CausalSlice slice;
+    std::vector<int32_t> at(step_.nodes.size(),
+                            -1);  // of the node itself, else of its nearest kept ancestor
+    for (std::size_t i = 0; i < step_.nodes.size(); ++i) {
+      const StepNode& node = step_.nodes[i];
+      const int32_t above = node.parent == kNoNode ? -1 : at[Index(node.parent)];
+      if (!kept_[i]) {
+        at[i] = above;
+        slice.nodes[static_cast<std::size_t>(above)].elided_host_ns += node.host_self_ns;
+        slice.nodes[static_cast<std::size_t>(above)].elided_device_ns += node.device_busy_ns;
+        continue;
+      }
+      at[i] = static_cast<int32_t>(slice.nodes.size());
+      SliceNode kept{.node = NodeId{static_cast<int32_t>(i)}, .parent = above};
+      if (above >= 0) {
+        const SliceNode& parent = slice.nodes[static_cast<std::size_t>(above)];
+        kept.depth = static_cast<uint16_t>(parent.depth + 1);
+        kept.elided = parent.node != node.parent;
+      }
+      slice.nodes.push_back(kept);
+    }
+    for (std::size_t k = 0; k < chosen_.size(); ++k) {
+      if (!kept_[chosen_[k]]) continue;
+      slice.nodes[static_cast<std::size_t>(at[chosen_[k]])].suspect =
+          static_cast<uint8_t>(std::min<std::size_t>(255, k + 1));
+    }
+    AddEdges(at, slice);
+    AddLogs(slice);
+    return slice;
+  }
+
+  void AddEdges(const std::vector<int32_t>& at, CausalSlice& slice) const {
+    for (const auto& edge : step_.edges) {
+      if (!kept_[Index(edge.from)] || !kept_[Index(edge.to)]) continue;
+      slice.edges.push_back({NodeId{at[Index(edge.from)]}, NodeId{at[Index(edge.to)]}, edge.type});
+    }
+  }
+  void AddLogs(CausalSlice& slice) const {
+    if (!options_.logs) return;
+    for (std::size_t i = 0; i < step_.logs.size() && static_cast<int>(i) < options_.log_budget;
+         ++i) {
+      slice.logs.push_back(static_cast<uint32_t>(i));
+    }
+  }
+
+  const StepForest& step_;
+  const localize::StepSuspects& suspects_;
+  const SliceOptions& options_;
+  std::vector<uint8_t> kept_;
+  std::size_t count_ = 0;
+  std::vector<std::size_t> chosen_;
+  std::vector<std::vector<std::size_t>> launches_, matched_, children_;
+  std::vector<std::size_t> alone_;
+};
+
+}  // namespace
+
+CausalSlice CutSlice(const StepForest& step, const localize::StepSuspects& suspects,
+                     const SliceOptions& options) {
+  return Cutter(step, suspects, options).Cut();
+}
+
+std::size_t CountKept(const CausalSlice& slice, std::span<const NodeId> nodes) {
+  std::vector<NodeId> kept;
+  for (const SliceNode& node : slice.nodes) kept.push_back(node.node);
+  return static_cast<std::size_t>(std::count_if(nodes.begin(), nodes.end(), [&](NodeId node) {
+    return std::binary_search(kept.begin(), kept.end(), node);
+  }));
+}
+
+}  // namespace teller::slice
