@@ -1,10 +1,12 @@
 #include "src/cli/commands.h"
 
+#include "src/cli/import_command.h"
+
 namespace teller::cli {
 
 void AddCommands(CLI::App& app, int& exit_code) {
-  (void)app;
   (void)exit_code;
+  AddImportCommand(app);
 }
 
 }  // namespace teller::cli
