@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -16,6 +17,8 @@ struct FaultTarget {
   RankId rank = kNoRank;
   std::string layer;   ///< 'comm', 'backend', 'device', ...; empty where the kind has none
   std::string symbol;  ///< exact name, or a prefix ended by '*'; empty where the kind has none
+  std::string culprit_symbol;  ///< as it stands in labels: by default `symbol` without the '*'
+  double calls_per_step = 1;   ///< the recorded time per step is spread over so many calls
 };
 
 /// One use of one kind of fault, decided before the run.
@@ -49,12 +52,9 @@ struct ScheduledKind {
   std::string kind;
   std::vector<RankId> ranks;         ///< crossed with levels and targets
   std::vector<FaultTarget> targets;  ///< rank unset; one empty target where the kind has none
-  std::vector<double>
-      calls_per_step;  ///< by target: the recorded time per step is spread over so many calls
-  std::vector<double>
-      step_edges_us;  ///< six edges of the five levels: recorded microseconds per affected step
-  std::map<std::string, std::pair<double, double>>
-      parameters;  ///< further ranges of the kind, by NAME_UNIT
+  std::array<double, 6>
+      step_edges_us{};  ///< edges of the five levels: recorded microseconds per affected step
+  std::map<std::string, double> parameters;  ///< further settings of the kind, by NAME_UNIT
 };
 
 /// A seeded schedule (configs/fault/*.yaml, docs/schema/fault_schedule.md).

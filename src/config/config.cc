@@ -144,6 +144,14 @@ std::string Node::AsString() const {
   return value_->text;
 }
 
+std::filesystem::path Node::AsPath() const {
+  const std::filesystem::path written = AsString();
+  const bool in_file = value_->position.line > 0;
+  if (written.is_absolute() || !in_file) return written;
+  const std::filesystem::path source = *value_->position.source;
+  return (source.parent_path() / written).lexically_normal();
+}
+
 bool Node::AsBool() const {
   const std::string& text = value_->text;
   if (IsScalar() && !value_->quoted) {

@@ -45,6 +45,9 @@ class Node {
   std::vector<Node> Items() const;
 
   std::string AsString() const;
+  /// A path, relative to the file that the value was written in; a --set override is relative to
+  /// the working folder.
+  std::filesystem::path AsPath() const;
   bool AsBool() const;
   int64_t AsInt(int64_t low = INT64_MIN, int64_t high = INT64_MAX) const;
   double AsDouble(double low, double high) const;

@@ -65,7 +65,7 @@ class Workload {
   /// Waits for a command to end by itself; nothing when the time is over or for a service.
   virtual std::optional<cluster::ExitStatus> WaitEnd(int64_t timeout_ns) = 0;
   /// Ends every process in good order, by force after `grace_ns`.
-  virtual void Stop(int64_t grace_ns = 5'000'000'000) = 0;
+  virtual void Stop(int64_t grace_ns) = 0;
 };
 
 }  // namespace teller::launch

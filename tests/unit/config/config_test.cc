@@ -221,6 +221,16 @@ TEST_F(IncludeTest, LaysKeysUponTheIncludedFile) {
   EXPECT_EQ(Node::Load(top, overrides).Get("workload").Get("model").Get("width").AsInt(), 8);
 }
 
+TEST_F(IncludeTest, PathsAreRelativeToTheFileThatNamesThem) {
+  const fs::path part = Write("parts/service.yaml", "words: words.model\nroot: /words\n");
+  const fs::path top = Write("top.yaml", "workload: {use: parts/service.yaml}\n");
+  const Node service = Node::Load(top).Get("workload");
+  EXPECT_EQ(service.Get("words").AsPath(), part.parent_path() / "words.model");
+  EXPECT_EQ(service.Get("root").AsPath(), "/words");
+  const std::vector<std::string> overrides = {"workload.words=a/b"};
+  EXPECT_EQ(Node::Load(top, overrides).Get("workload").Get("words").AsPath(), "a/b");
+}
+
 TEST_F(IncludeTest, NamesTheIncludedFileInErrors) {
   const fs::path part = Write("part.yaml", "width: wide\n");
   const fs::path top = Write("top.yaml", "model: {use: part.yaml}\n");

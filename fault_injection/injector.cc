@@ -1,0 +1,254 @@
+#include "fault_injection/injector.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "fault_injection/fault_kind.h"
+#include "fault_injection/hit_drain.h"
+#include "fault_injection/truth.h"
+#include "src/cluster/process_table.h"
+#include "src/core/clock.h"
+#include "src/core/error.h"
+#include "src/core/interrupt.h"
+
+namespace teller::fault_injection {
+namespace {
+
+/// How soon an interrupt or a dead rank is noticed.
+constexpr int64_t kSliceNs = 20'000'000;
+
+const FaultKind& KindOf(const PlannedFault& fault) {
+  const FaultKind* kind = FindKind(fault.kind);
+  if (kind == nullptr)
+    throw ConfigError(fmt::format("plan: there is no fault kind '{}'", fault.kind));
+  return *kind;
+}
+
+/// One moment of a plan at which something is switched.
+struct Moment {
+  int64_t at_ns;
+  bool begin;
+  std::size_t fault;
+};
+
+/// Ends come before begins at the same time.
+std::vector<Moment> Moments(const Plan& plan) {
+  std::vector<Moment> moments;
+  for (std::size_t index = 0; index < plan.faults.size(); ++index) {
+    const PlannedFault& fault = plan.faults[index];
+    moments.push_back({.at_ns = fault.begin_ns, .begin = true, .fault = index});
+    moments.push_back({.at_ns = fault.begin_ns + fault.length_ns, .begin = false, .fault = index});
+  }
+  std::stable_sort(moments.begin(), moments.end(), [](const Moment& a, const Moment& b) {
+    return a.at_ns != b.at_ns ? a.at_ns < b.at_ns : a.begin < b.begin;
+  });
+  return moments;
+}
+
+}  // namespace
+
+struct Injector::State {
+  State(Plan the_plan, std::vector<cluster::RankProcess> the_ranks, InjectorOptions the_options)
+      : plan(std::move(the_plan)),
+        ranks(std::move(the_ranks)),
+        options(std::move(the_options)),
+        truth(options.truth_path),
+        drain(options.run_dir, truth) {
+    for (uint32_t slot = 0; slot < TELLER_PERTURBATIONS; ++slot) free_slots.insert(slot);
+  }
+
+  /// A fault that is on.
+  struct Active {
+    std::unique_ptr<Fault> fault;
+    uint32_t slot;
+  };
+
+  const cluster::RankProcess& RankOf(const PlannedFault& fault) const {
+    return *std::find_if(ranks.begin(), ranks.end(),
+                         [&](const auto& process) { return process.rank == fault.target.rank; });
+  }
+  int64_t NodeNow(const cluster::RankProcess& process) const {
+    return MonotonicNs() + process.clock_offset_ns;
+  }
+  bool EveryRankEnded() const { return ended.size() == ranks.size(); }
+  bool MustEnd() const { return stopped.load() || Interrupted() || EveryRankEnded(); }
+
+  void NoteEndedRanks() {
+    for (const auto& process : ranks) {
+      if (ended.contains(process.rank) || cluster::IsAlive(process.pid, process.start_ticks))
+        continue;
+      ended.insert(process.rank);
+      const std::string note = fmt::format("rank {} (pid {}) ended during the plan",
+                                           static_cast<int32_t>(process.rank), process.pid);
+      summary.notes.push_back(note);
+      truth.Lost(std::nullopt, process.node, 1, note);
+    }
+  }
+
+  /// Until a moment of the run; false when the plan must end first.
+  bool WaitUntil(int64_t at_ns) {
+    while (true) {
+      NoteEndedRanks();
+      truth.CheckWritten();
+      if (MustEnd()) return false;
+      const int64_t left_ns = begin_ns + at_ns - MonotonicNs();
+      if (left_ns <= 0) return true;
+      std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(left_ns, kSliceNs)));
+    }
+  }
+
+  void Begin(std::size_t index) {
+    const PlannedFault& fault = plan.faults[index];
+    const cluster::RankProcess& process = RankOf(fault);
+    if (ended.contains(process.rank)) return;
+    TELLER_CHECK(!free_slots.empty());
+    const uint32_t slot = *free_slots.begin();
+    free_slots.erase(free_slots.begin());
+    drain.Expect(fault.plan_id, fault.placebo);
+    const FaultKind& kind = KindOf(fault);
+    truth.PlanLine(fault, kind.description(), process.node);
+    Active& entry = active[index] = {.fault = kind.Make(fault, {.ranks = ranks,
+                                                                .control = options.control,
+                                                                .slot = slot,
+                                                                .truth = truth,
+                                                                .journal = *options.journal}),
+                                     .slot = slot};
+    ++summary.stretches;
+    if (fault.placebo) ++summary.placebos;
+    truth.Stretch(/*begin=*/true, fault, process.node, NodeNow(process));
+    entry.fault->Apply();
+  }
+
+  void End(std::size_t index) {
+    const auto found = active.find(index);
+    if (found == active.end()) return;
+    const PlannedFault& fault = plan.faults[index];
+    const cluster::RankProcess& process = RankOf(fault);
+    found->second.fault->Undo();
+    truth.Stretch(/*begin=*/false, fault, process.node, NodeNow(process));
+    for (const Measure& measure : found->second.fault->Measures()) {
+      truth.Measured(fault.plan_id, process.node, measure.name, measure.unit, measure.value);
+    }
+    free_slots.insert(found->second.slot);
+    active.erase(found);
+    begun.push_back(index);
+  }
+
+  void EndAll() {
+    while (!active.empty()) End(active.begin()->first);
+  }
+
+  /// Hits come in after the stretch has ended, so they are summed up at the end of the run.
+  void SumUp() {
+    for (const std::size_t index : begun) {
+      const PlannedFault& fault = plan.faults[index];
+      if (!fault.placebo && truth.actions(fault.plan_id) == 0) ++summary.ineffective;
+      if (!KindOf(fault).description().needs_agent) continue;
+      const HitSums sums = drain.Sums(fault.plan_id);
+      const std::string& node = RankOf(fault).node;
+      truth.Measured(fault.plan_id, node, "hits", "count", static_cast<double>(sums.count));
+      truth.Measured(fault.plan_id, node, "delay_total", "ns", static_cast<double>(sums.delay_ns));
+    }
+  }
+
+  void Calibrate() {
+    const cluster::RankProcess& first = ranks.front();
+    const int64_t from_ns = NodeNow(first);
+    WaitUntil(plan.calibration_ns);
+    truth.Calibration(first.node, from_ns, NodeNow(first));
+  }
+
+  void Perform() {
+    begin_ns = MonotonicNs();
+    Calibrate();
+    for (const Moment& moment : Moments(plan)) {
+      if (!WaitUntil(moment.at_ns)) return;
+      moment.begin ? Begin(moment.fault) : End(moment.fault);
+    }
+    summary.completed = WaitUntil(plan.duration_ns);
+  }
+
+  InjectionSummary Finish() {
+    EndAll();
+    drain.Finish();
+    SumUp();
+    summary.actions = truth.actions();
+    summary.lost = drain.lost();
+    truth.Footer();
+    truth.CheckWritten();
+    return summary;
+  }
+
+  const Plan plan;
+  const std::vector<cluster::RankProcess> ranks;
+  const InjectorOptions options;
+  TruthWriter truth;
+  HitDrain drain;
+  std::set<uint32_t> free_slots;
+  std::map<std::size_t, Active> active;  // by index in the plan; undone by its destructors too
+  std::vector<std::size_t> begun;        // and ended again
+  std::set<RankId> ended;
+  std::atomic<bool> stopped = false;
+  int64_t begin_ns = 0;
+  InjectionSummary summary;
+};
+
+namespace {
+
+/// Everything that can be refused before the run begins.
+void CheckPlan(const Plan& plan, std::span<const cluster::RankProcess> ranks,
+               const InjectorOptions& options) {
+  TELLER_CHECK(options.journal != nullptr);
+  if (ranks.empty()) throw ConfigError("inject: there is no rank to inject into");
+  for (const PlannedFault& fault : plan.faults) {
+    const KindDescription& kind = KindOf(fault).description();
+    const auto rank = static_cast<int32_t>(fault.target.rank);
+    const bool found = std::any_of(ranks.begin(), ranks.end(), [&](const auto& process) {
+      return process.rank == fault.target.rank;
+    });
+    if (!found) {
+      throw ConfigError(fmt::format("plan: stretch {} ({}) wants rank {}, which does not run",
+                                    fault.stretch, fault.kind, rank));
+    }
+    if (kind.needs_agent && options.control == nullptr) {
+      throw ConfigError(
+          fmt::format("plan: stretch {} ({}) needs the agent in the target; start the target with "
+                      "'teller inject -- COMMAND'",
+                      fault.stretch, fault.kind));
+    }
+    if (fault.length_ns <= 0 || fault.begin_ns < 0) {
+      throw ConfigError(fmt::format("plan: stretch {} has begin {} ns and length {} ns",
+                                    fault.stretch, fault.begin_ns, fault.length_ns));
+    }
+  }
+}
+
+}  // namespace
+
+Injector::Injector(Plan plan, std::vector<cluster::RankProcess> ranks, InjectorOptions options) {
+  CheckPlan(plan, ranks, options);
+  state_ = std::make_unique<State>(std::move(plan), std::move(ranks), std::move(options));
+  state_->truth.Header(state_->options.run_id, state_->plan.seed, state_->ranks);
+}
+
+Injector::~Injector() = default;
+
+InjectionSummary Injector::Run() {
+  try {
+    state_->Perform();
+  } catch (...) {
+    state_->EndAll();
+    throw;
+  }
+  return state_->Finish();
+}
+
+void Injector::Stop() { state_->stopped.store(true); }
+
+}  // namespace teller::fault_injection
