@@ -69,13 +69,15 @@ typedef struct TellerPoolHeader {
   int32_t rank; /* from RANK, else the process's title; -1: none */
   uint64_t
       start_ticks; /* /proc/self/stat field 22, in clock ticks since boot: tells a reused pid */
-  uint64_t ticks_per_second; /* nominal; 0: no invariant TSC, records are in ns */
+  uint64_t ticks_per_second; /* by the process's own triples; 1: not measured yet; 0: no
+                              invariant TSC, records are in ns */
   char comm[16];
   char node[64]; /* TELLER_NODE at load; empty: the host's name */
   char host[64];
-  char command[512]; /* argv joined by spaces, cut, copied at load */
-  uint32_t segment_count;
-  uint32_t name_bytes; /* used bytes of the name table; writer: release after each name */
+  char command[512];      /* argv joined by spaces, cut, copied at load */
+  uint32_t segment_count; /* segments that have memory; grows up to TELLER_POOL_SEGMENTS; writer:
+                             release */
+  uint32_t name_bytes;    /* used bytes of the name table; writer: release after each name */
   uint32_t name_count;
   uint32_t clock_head;       /* triples ever written; ring index is modulo TELLER_CLOCK_TRIPLES */
   uint32_t sources_attached; /* bit per TellerSource that attached successfully */
@@ -85,7 +87,11 @@ typedef struct TellerPoolHeader {
   uint64_t dropped[TELLER_DROP_COUNT];
   uint32_t doorbell; /* futex word: the agent bumps and wakes it when a quarter of the segments is
                         full */
-  uint32_t reserved[15];
+  uint32_t pid_namespace; /* inode of /proc/self/ns/pid: a pid says something only within its
+                             namespace */
+  uint32_t reserved[14];
+  char note[192]; /* one line for the person who looks, for example why operators are not captured;
+                     empty: nothing */
   TellerClockTriple clock[TELLER_CLOCK_TRIPLES];
 } TellerPoolHeader;
 

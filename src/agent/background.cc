@@ -1,0 +1,182 @@
+#include "src/agent/background.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstring>
+
+#include "src/abi/control_file.h"
+#include "src/agent/clock.h"
+#include "src/agent/delays.h"
+#include "src/agent/entrances.h"
+#include "src/agent/names.h"
+#include "src/agent/segments.h"
+#include "src/agent/settings.h"
+#include "src/agent/state.h"
+
+namespace teller::agent {
+
+namespace {
+
+constexpr int64_t kPollNs = 10'000'000;
+constexpr int64_t kClockPeriodNs = 1'000'000'000;
+constexpr int64_t kTitlePeriodNs = 100'000'000;
+constexpr int64_t kMsNs = 1'000'000;
+/// Extra clock triples early on, so that a short process has two that lie well apart.
+constexpr int64_t kEarlyClockNs[] = {10 * kMsNs, 50 * kMsNs, 200 * kMsNs, 500 * kMsNs};
+constexpr int kForkWaitMs = 20;
+constexpr std::size_t kStackBytes = 256 * 1024;
+
+TellerControl* control;  // stays mapped over a fork
+std::atomic<uint32_t> loader_lock;
+
+/// Waits for a change of the control block, at most the poll period.
+void WaitForChange(uint32_t seen_generation) noexcept {
+  const timespec timeout{0, kPollNs};
+  if (control == nullptr) {
+    nanosleep(&timeout, nullptr);
+    return;
+  }
+  syscall(SYS_futex, &control->generation, FUTEX_WAIT, seen_generation, &timeout, nullptr, 0);
+}
+
+bool MapControl() noexcept {
+  return control != nullptr || teller_control_map(LoadSettings().run_dir, 0, &control) == 0;
+}
+
+uint32_t Generation() noexcept {
+  return control == nullptr ? 0 : __atomic_load_n(&control->generation, __ATOMIC_ACQUIRE);
+}
+
+/// A worker names itself late; the rank decides which perturbations concern it. True where it
+/// changed.
+bool LearnRankFromTitle() noexcept {
+  TellerPoolHeader* pool = g_state->pool;
+  if (pool->rank >= 0) return false;
+  char title[sizeof pool->command];
+  CommandLine(title, sizeof title);
+  const int32_t rank = RankOfTitle(title);
+  if (rank < 0) return false;
+  memcpy(pool->command, title, sizeof pool->command);
+  __atomic_store_n(&pool->rank, rank, __ATOMIC_RELEASE);
+  if (TellerHitRing* hits = g_state->hits.load(std::memory_order_acquire)) hits->rank = rank;
+  return true;
+}
+
+void Apply() noexcept {
+  ApplyControl(*control);
+  FollowTorchSwitches();
+  FollowDeviceSwitches();
+}
+
+void PollTorchUnderLock() noexcept {
+  if (loader_lock.exchange(1, std::memory_order_acquire) != 0) return;
+  PollTorch();
+  loader_lock.store(0, std::memory_order_release);
+}
+
+/// Stamps of the next clock triple and the next look at the title.
+struct Timetable {
+  int64_t started_ns;
+  int64_t next_clock_ns;
+  int64_t next_title_ns;
+  unsigned early_clocks;
+};
+
+void CalibrateWhenDue(Timetable& timetable, int64_t now_ns) noexcept {
+  if (now_ns < timetable.next_clock_ns) return;
+  WriteClockTriple();
+  constexpr unsigned kEarly = sizeof kEarlyClockNs / sizeof kEarlyClockNs[0];
+  timetable.next_clock_ns = timetable.early_clocks < kEarly
+                                ? timetable.started_ns + kEarlyClockNs[timetable.early_clocks++]
+                                : now_ns + kClockPeriodNs;
+}
+
+bool LookAtTitleWhenDue(Timetable& timetable, int64_t now_ns) noexcept {
+  if (now_ns < timetable.next_title_ns) return false;
+  timetable.next_title_ns = now_ns + kTitlePeriodNs;
+  return LearnRankFromTitle();
+}
+
+void* RunBackground(void*) {
+  prctl(PR_SET_NAME, "teller-agent");
+  const int64_t started_ns = MonotonicNs();
+  Timetable timetable{started_ns, started_ns + kEarlyClockNs[0], started_ns, 1};
+  uint32_t seen = Generation() - 1;
+  for (;;) {
+    const uint32_t generation = Generation();
+    const int64_t now_ns = MonotonicNs();
+    const bool rank_changed = LookAtTitleWhenDue(timetable, now_ns);
+    CalibrateWhenDue(timetable, now_ns);
+    PollTorchUnderLock();
+    if (MapControl() && (generation != seen || rank_changed)) Apply();
+    seen = generation;
+    if (g_state->pool->segment_count > 0) GrowPool(kFreeSegmentsWanted);
+    WaitForChange(seen);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void NoteAttached(int source, long begin_ns) noexcept {
+  TellerPoolHeader* pool = g_state->pool;
+  pool->attach_ns[source] = static_cast<uint64_t>(MonotonicNs() - begin_ns);
+  __atomic_fetch_or(&pool->sources_attached, 1u << source, __ATOMIC_RELEASE);
+  GrowPool(kFirstSegments);
+}
+
+void Note(const char* text) noexcept {
+  TellerPoolHeader* pool = g_state->pool;
+  if (pool->note[0] == 0) strncpy(pool->note, text, sizeof pool->note - 1);
+}
+
+bool AttachProcess() noexcept {
+  const Settings& settings = LoadSettings();
+  if (!settings.on || !AllocateState()) return false;
+  if (g_state->ready.load(std::memory_order_acquire) != 0) return true;
+  InitialiseClock();
+  if (!CreatePool()) return false;
+  constexpr char kFullName[] = "(name table full)";
+  InternText(kFullName, sizeof kFullName - 1);
+  prctl(PR_GET_NAME, g_state->pool->comm);
+  if (MapControl()) ApplyControl(*control);
+  g_state->ready.store(1, std::memory_order_release);
+  __atomic_store_n(&g_state->pool->magic, TELLER_POOL_MAGIC, __ATOMIC_RELEASE);
+  return true;
+}
+
+void StartBackground() noexcept {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, kStackBytes);
+  pthread_t thread;
+  if (pthread_create(&thread, &attributes, RunBackground, nullptr) != 0) {
+    Note("no background thread: level changes, late torch and clock calibration are not followed");
+  }
+  pthread_attr_destroy(&attributes);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void LockLoaderForFork() noexcept {
+  const timespec pause{0, kMsNs};
+  // The loader may be held by whoever forks, with the background thread waiting for it: then go on
+  // after a while.
+  for (int i = 0; i < kForkWaitMs && loader_lock.exchange(1, std::memory_order_acquire) != 0; ++i) {
+    nanosleep(&pause, nullptr);
+  }
+}
+
+void UnlockLoaderAfterFork() noexcept { loader_lock.store(0, std::memory_order_release); }
+
+}  // namespace teller::agent

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "src/abi/activity.h"
+
+namespace teller::agent {
+
+/// What each entrance offers to the background thread. `Follow...Switches` brings a source's own
+/// on/off state in line with Switches(); cheap when nothing has changed.
+
+/// Looks for torch in this process and registers the callbacks once it is there.
+void PollTorch() noexcept;
+void FollowTorchSwitches() noexcept;
+void FollowDeviceSwitches() noexcept;
+
+/// Marks a source as attached and notes what attaching cost since `begin_ns`.
+void NoteAttached(int source, long begin_ns) noexcept;
+
+/// One line for the person who looks; the first note of a process stays.
+void Note(const char* text) noexcept;
+
+}  // namespace teller::agent
