@@ -1,11 +1,12 @@
 #include "src/cli/commands.h"
 
+#include "src/cli/collect_command.h"
 #include "src/cli/import_command.h"
 
 namespace teller::cli {
 
 void AddCommands(CLI::App& app, int& exit_code) {
-  (void)exit_code;
+  AddCollectCommand(app, exit_code);
   AddImportCommand(app);
 }
 

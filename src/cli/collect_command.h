@@ -1,0 +1,27 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace teller::cli {
+
+struct CollectOptions {
+  std::string output = "trace.h5";
+  std::string level = "full";
+  std::string sources = "nvtx,torch,cupti,cpu-stream";
+  double duration_s = 0;  ///< 0: until the command ends
+  bool force = false;
+  std::string run_dir;
+  std::string control;  ///< 'on', 'off' or 'status' of a collection that runs already
+  std::string run_id;
+  bool json = false;
+  std::vector<std::string> command;
+};
+
+void AddCollectCommand(CLI::App& app, int& exit_code);
+
+/// Answers the exit code: the command's own once it has started.
+int RunCollect(const CollectOptions& options);
+
+}  // namespace teller::cli

@@ -1,0 +1,124 @@
+#include "src/collect/drain.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <time.h>
+
+#include <chrono>
+
+#include "src/core/clock.h"
+#include "src/core/error.h"
+
+namespace teller::collect {
+
+namespace {
+
+constexpr std::chrono::milliseconds kPeriod(20);
+constexpr std::chrono::milliseconds kBusyPeriod(2);
+constexpr std::size_t kBusyRecords =
+    32 * TELLER_SEGMENT_RECORDS;  // an eighth of a pool in one period
+constexpr int64_t kPartialPeriodNs = 500'000'000;
+constexpr int kFindPoolsEvery = 5;  // periods
+constexpr int kRetireEvery = 50;    // periods
+
+int64_t ThreadCpuNs() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return time.tv_sec * int64_t{1'000'000'000} + time.tv_nsec;
+}
+
+}  // namespace
+
+Drain::Drain(std::filesystem::path run_dir, std::filesystem::path spool_dir)
+    : run_dir_(std::move(run_dir)), spool_dir_(std::move(spool_dir)), thread_([this] { Run(); }) {}
+
+Drain::~Drain() { Stop(); }
+
+void Drain::AddLogFile(const std::string& node, const std::string& name,
+                       const std::filesystem::path& path) {
+  const std::lock_guard lock(mutex_);
+  files_.push_back({node, name, std::make_unique<LogFollower>(path)});
+}
+
+std::vector<trace::ProcessInfo> Drain::Processes() {
+  const std::lock_guard lock(mutex_);
+  std::vector<trace::ProcessInfo> infos;
+  for (const TracedProcess& process : processes_) infos.push_back(process.pool->Info());
+  return infos;
+}
+
+void Drain::FindPools() {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(run_dir_, error)) {
+    const std::filesystem::path& path = entry.path();
+    if (path.extension() != ".pool" || known_pools_.contains(path) || !PoolReader::IsReady(path))
+      continue;
+    known_pools_[path] = false;
+    try {
+      TracedProcess process{
+          std::make_unique<PoolReader>(path),
+          std::make_unique<Spool>(spool_dir_ / fmt::format("{}.records", known_pools_.size()))};
+      processes_.push_back(std::move(process));
+      known_pools_[path] = true;
+    } catch (const Error& unusable) {
+      problems_.push_back(unusable.what());
+    }
+  }
+}
+
+void Drain::DrainOnce(PoolReader::Depth depth) {
+  std::size_t records = 0;
+  for (TracedProcess& process : processes_) records += process.pool->Drain(depth, *process.spool);
+  records_.fetch_add(records, std::memory_order_relaxed);
+}
+
+void Drain::FollowLogs(bool finish) {
+  std::vector<FollowedLine> found;
+  for (FollowedFile& file : files_) {
+    found.clear();
+    finish ? file.follower->Finish(found) : file.follower->Poll(found);
+    for (FollowedLine& line : found) lines_.push_back({std::move(line), file.node, file.name});
+  }
+}
+
+void Drain::RetireEnded() {
+  for (TracedProcess& process : processes_) {
+    if (!process.pool->is_attached() || !process.pool->ProcessIsGone()) continue;
+    records_.fetch_add(process.pool->Drain(PoolReader::Depth::kEverything, *process.spool),
+                       std::memory_order_relaxed);
+    process.pool->Retire();
+  }
+}
+
+void Drain::Run() {
+  pthread_setname_np(pthread_self(), "teller-drain");
+  int64_t partial_due_ns = MonotonicNs() + kPartialPeriodNs;
+  std::unique_lock lock(mutex_);
+  for (unsigned period = 0; !stopping_; ++period) {
+    if (period % kFindPoolsEvery == 0) FindPools();
+    const uint64_t before = records();
+    const bool partial = MonotonicNs() >= partial_due_ns;
+    DrainOnce(partial ? PoolReader::Depth::kEverything : PoolReader::Depth::kFullSegments);
+    if (partial) partial_due_ns = MonotonicNs() + kPartialPeriodNs;
+    FollowLogs(false);
+    if (period % kRetireEvery == kRetireEvery - 1) RetireEnded();
+    const bool busy = records() - before > kBusyRecords;
+    wake_.wait_for(lock, busy ? kBusyPeriod : kPeriod, [this] { return stopping_; });
+  }
+  FindPools();
+  DrainOnce(PoolReader::Depth::kEverything);
+  FollowLogs(true);
+  for (TracedProcess& process : processes_) process.spool->Flush();
+  cpu_ns_ = ThreadCpuNs();
+}
+
+void Drain::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+}  // namespace teller::collect

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "src/core/secret_mask.h"
+
+namespace teller::collect {
+
+/// One line that a follower found, secrets masked, without its line end.
+struct FollowedLine {
+  int64_t read_ns;
+  int64_t realtime_ns;
+  uint64_t offset;  ///< of its first byte
+  std::string text;
+};
+
+/// Follows one growing text file. It may appear late. Lines over kMaxLineBytes come in pieces of
+/// that size.
+class LogFollower {
+ public:
+  static constexpr std::size_t kMaxLineBytes = 65536;
+
+  explicit LogFollower(std::filesystem::path path) : path_(std::move(path)) {}
+  ~LogFollower();
+  LogFollower(const LogFollower&) = delete;
+  LogFollower& operator=(const LogFollower&) = delete;
+
+  /// Appends whole lines that are new.
+  void Poll(std::vector<FollowedLine>& lines);
+  /// Appends what is left, also a last line without its end.
+  void Finish(std::vector<FollowedLine>& lines);
+
+ private:
+  bool Open();
+  void Split(std::vector<FollowedLine>& lines);
+  void Emit(std::size_t begin, std::size_t end, std::vector<FollowedLine>& lines);
+
+  std::filesystem::path path_;
+  int file_ = -1;
+  std::string pending_;          ///< bytes of a line whose end has not come
+  uint64_t pending_offset_ = 0;  ///< of pending_[0]
+  SecretMasker masker_;
+};
+
+}  // namespace teller::collect

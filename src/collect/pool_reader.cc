@@ -1,0 +1,165 @@
+#include "src/collect/pool_reader.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "src/core/error.h"
+#include "src/core/secret_mask.h"
+
+namespace teller::collect {
+
+namespace {
+
+std::string Text(const char* text, std::size_t size) { return {text, strnlen(text, size)}; }
+
+uint32_t OwnPidNamespace() {
+  struct stat status;
+  return stat("/proc/self/ns/pid", &status) == 0 ? static_cast<uint32_t>(status.st_ino) : 0;
+}
+
+char* MapPool(const std::filesystem::path& path) {
+  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (file < 0)
+    throw DataError(fmt::format("{}: cannot open the pool: {}", path.string(), strerror(errno)));
+  struct stat status;
+  const bool whole =
+      fstat(file, &status) == 0 && static_cast<uint64_t>(status.st_size) == TELLER_POOL_FILE_BYTES;
+  void* memory =
+      whole ? mmap(nullptr, TELLER_POOL_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)
+            : MAP_FAILED;
+  close(file);
+  if (memory == MAP_FAILED)
+    throw DataError(
+        fmt::format("{}: not a pool file of version {}", path.string(), TELLER_ABI_VERSION));
+  return static_cast<char*>(memory);
+}
+
+}  // namespace
+
+bool PoolReader::IsReady(const std::filesystem::path& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (file < 0) return false;
+  uint64_t magic = 0;
+  const bool ready =
+      pread(file, &magic, sizeof magic, 0) == sizeof magic && magic == TELLER_POOL_MAGIC;
+  close(file);
+  return ready;
+}
+
+PoolReader::PoolReader(const std::filesystem::path& path) : path_(path), memory_(MapPool(path)) {
+  header_ = reinterpret_cast<TellerPoolHeader*>(memory_);
+  if (__atomic_load_n(&header_->magic, __ATOMIC_ACQUIRE) == TELLER_POOL_MAGIC &&
+      header_->abi_version == TELLER_ABI_VERSION) {
+    return;
+  }
+  munmap(memory_, TELLER_POOL_FILE_BYTES);
+  throw DataError(
+      fmt::format("{}: not a pool file of version {}", path.string(), TELLER_ABI_VERSION));
+}
+
+PoolReader::~PoolReader() {
+  if (memory_ != nullptr) munmap(memory_, TELLER_POOL_FILE_BYTES);
+}
+
+void PoolReader::DrainNames() {
+  const uint32_t bytes = std::min<uint32_t>(__atomic_load_n(&header_->name_bytes, __ATOMIC_ACQUIRE),
+                                            TELLER_NAME_TABLE_BYTES);
+  const char* table = memory_ + TELLER_POOL_NAMES_OFFSET;
+  while (name_bytes_read_ + sizeof(uint32_t) <= bytes) {
+    uint32_t length;
+    memcpy(&length, table + name_bytes_read_, sizeof length);
+    const uint64_t next =
+        name_bytes_read_ + sizeof length + ((uint64_t{length} + 3) & ~uint64_t{3});
+    if (next > bytes) break;
+    names_.emplace_back(table + name_bytes_read_ + sizeof length, length);
+    name_bytes_read_ = static_cast<uint32_t>(next);
+  }
+}
+
+void PoolReader::DrainClock() {
+  const uint32_t head = __atomic_load_n(&header_->clock_head, __ATOMIC_ACQUIRE);
+  if (head - clock_read_ > TELLER_CLOCK_TRIPLES) {
+    clock_lost_ += head - clock_read_ - TELLER_CLOCK_TRIPLES;
+    clock_read_ = head - TELLER_CLOCK_TRIPLES;
+  }
+  for (; clock_read_ != head; ++clock_read_)
+    clock_.push_back(header_->clock[clock_read_ % TELLER_CLOCK_TRIPLES]);
+}
+
+std::size_t PoolReader::DrainSegment(TellerSegment& segment, Depth depth, RecordSink& sink) {
+  TellerSegmentHeader& header = segment.header;
+  const uint32_t state = __atomic_load_n(&header.state, __ATOMIC_ACQUIRE);
+  if (state == TELLER_SEGMENT_FREE ||
+      (state == TELLER_SEGMENT_WRITING && depth == Depth::kFullSegments))
+    return 0;
+  const uint32_t count =
+      std::min<uint32_t>(__atomic_load_n(&header.count, __ATOMIC_ACQUIRE), TELLER_SEGMENT_RECORDS);
+  const uint32_t consumed = std::min(header.consumed, count);
+  if (count > consumed) sink.Take({segment.records + consumed, count - consumed});
+  header.consumed = count;
+  if (state == TELLER_SEGMENT_FULL) {
+    header.consumed = 0;
+    __atomic_store_n(&header.count, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&header.state, TELLER_SEGMENT_FREE, __ATOMIC_RELEASE);
+  }
+  return count - consumed;
+}
+
+std::size_t PoolReader::Drain(Depth depth, RecordSink& sink) {
+  if (memory_ == nullptr) return 0;
+  const uint32_t segments = std::min<uint32_t>(
+      __atomic_load_n(&header_->segment_count, __ATOMIC_ACQUIRE), TELLER_POOL_SEGMENTS);
+  auto* first = reinterpret_cast<TellerSegment*>(memory_ + TELLER_POOL_SEGMENTS_OFFSET);
+  std::size_t records = 0;
+  for (uint32_t i = 0; i < segments; ++i) records += DrainSegment(first[i], depth, sink);
+  DrainNames();  // after the records: every name they use is in the table by now
+  DrainClock();
+  return records;
+}
+
+trace::ProcessInfo PoolReader::Info() const {
+  trace::ProcessInfo info;
+  info.rank = RankId{__atomic_load_n(&header_->rank, __ATOMIC_ACQUIRE)};
+  info.node = Text(header_->node, sizeof header_->node);
+  info.host = Text(header_->host, sizeof header_->host);
+  info.pid = header_->pid;
+  info.parent_pid = header_->ppid;
+  info.comm = Text(header_->comm, sizeof header_->comm);
+  info.command = MaskSecrets(Text(header_->command, sizeof header_->command));
+  return info;
+}
+
+std::string PoolReader::Note() const { return Text(header_->note, sizeof header_->note); }
+
+uint64_t PoolReader::dropped(TellerDropReason reason) const {
+  return __atomic_load_n(&header_->dropped[reason], __ATOMIC_RELAXED);
+}
+
+uint64_t PoolReader::attach_ns(TellerSource source) const { return header_->attach_ns[source]; }
+
+uint32_t PoolReader::sources_attached() const {
+  return __atomic_load_n(&header_->sources_attached, __ATOMIC_ACQUIRE);
+}
+
+bool PoolReader::ProcessIsGone() const {
+  if (header_->pid == 0 || header_->pid_namespace != OwnPidNamespace()) return false;
+  return kill(static_cast<pid_t>(header_->pid), 0) != 0 && errno == ESRCH;
+}
+
+void PoolReader::Retire() {
+  kept_header_ = std::make_unique<TellerPoolHeader>(*header_);
+  header_ = kept_header_.get();
+  munmap(memory_, TELLER_POOL_FILE_BYTES);
+  memory_ = nullptr;
+  std::error_code ignored;
+  std::filesystem::remove(path_, ignored);
+}
+
+}  // namespace teller::collect

@@ -1,0 +1,137 @@
+#include "src/collect/relay.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "src/core/clock.h"
+#include "src/core/error.h"
+
+namespace teller::collect {
+
+namespace {
+
+constexpr std::size_t kBufferBytes = 65536;
+constexpr int64_t kWaitStepNs = 1'000'000;
+
+/// One stream on its way through.
+struct Stream {
+  int from;
+  int to;
+  int copy;
+};
+
+bool WriteAll(int file, const char* data, std::size_t size) {
+  while (size > 0) {
+    const ssize_t done = write(file, data, size);
+    if (done < 0 && errno == EAGAIN) {  // somebody made our stdout non-blocking
+      pollfd ready{file, POLLOUT, 0};
+      poll(&ready, 1, -1);
+    } else if (done < 0 && errno != EINTR) {
+      return false;
+    }
+    if (done > 0) {
+      data += done;
+      size -= static_cast<std::size_t>(done);
+    }
+  }
+  return true;
+}
+
+/// False at the end of the stream, or when its reader has gone: closing then gives the target the
+/// SIGPIPE that it would have had without us.
+bool PassOn(Stream& stream, char* buffer) {
+  const ssize_t got = read(stream.from, buffer, kBufferBytes);
+  if (got < 0) return errno == EINTR;
+  if (got == 0) return false;
+  const auto size = static_cast<std::size_t>(got);
+  if (stream.copy >= 0 &&
+      !WriteAll(stream.copy, buffer, size)) {  // disk full: the target matters more
+    close(stream.copy);
+    stream.copy = -1;
+  }
+  return WriteAll(stream.to, buffer, size);
+}
+
+[[noreturn]] void RunRelay(std::array<Stream, 2> streams) {
+  for (int signal_number = 1; signal_number < NSIG; ++signal_number) signal(signal_number, SIG_IGN);
+  prctl(PR_SET_NAME, "teller-relay");
+  static char buffer[kBufferBytes];
+  while (streams[0].from >= 0 || streams[1].from >= 0) {
+    std::array<pollfd, 2> polled{pollfd{streams[0].from, POLLIN, 0},
+                                 pollfd{streams[1].from, POLLIN, 0}};
+    if (poll(polled.data(), polled.size(), -1) < 0) continue;
+    for (std::size_t i = 0; i < streams.size(); ++i) {
+      if (polled[i].revents == 0 || PassOn(streams[i], buffer)) continue;
+      close(streams[i].from);
+      streams[i].from = -1;
+    }
+  }
+  _exit(0);
+}
+
+int OpenCopy(const std::filesystem::path& path) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
+  if (file < 0)
+    throw DeviceError(fmt::format("{}: cannot write: {}", path.string(), strerror(errno)));
+  return file;
+}
+
+struct Pipe {
+  int read_end, write_end;
+};
+
+Pipe MakePipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    throw DeviceError(fmt::format("cannot make a pipe: {}", strerror(errno)));
+  return {ends[0], ends[1]};
+}
+
+}  // namespace
+
+Relay::Relay(const std::filesystem::path& stdout_copy, const std::filesystem::path& stderr_copy) {
+  const int out_copy = OpenCopy(stdout_copy), err_copy = OpenCopy(stderr_copy);
+  const Pipe out = MakePipe(), err = MakePipe();
+  pid_ = fork();
+  if (pid_ < 0)
+    throw DeviceError(fmt::format("cannot start the output relay: {}", strerror(errno)));
+  if (pid_ == 0) {
+    close(out.write_end);
+    close(err.write_end);
+    RunRelay({Stream{out.read_end, STDOUT_FILENO, out_copy},
+              Stream{err.read_end, STDERR_FILENO, err_copy}});
+  }
+  for (const int file : {out.read_end, err.read_end, out_copy, err_copy}) close(file);
+  pipes_ = {out.write_end, err.write_end};
+}
+
+void Relay::ClosePipes() {
+  for (int* file : {&pipes_.stdout_write, &pipes_.stderr_write}) {
+    if (*file >= 0) close(*file);
+    *file = -1;
+  }
+}
+
+bool Relay::WaitEnd(int64_t timeout_ns) {
+  if (pid_ < 0) return true;
+  const int64_t end_ns = MonotonicNs() + timeout_ns;
+  const timespec step{0, kWaitStepNs};
+  while (waitpid(pid_, nullptr, WNOHANG) == 0) {
+    if (MonotonicNs() >= end_ns) return false;
+    nanosleep(&step, nullptr);
+  }
+  pid_ = -1;
+  return true;
+}
+
+Relay::~Relay() { ClosePipes(); }
+
+}  // namespace teller::collect

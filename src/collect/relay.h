@@ -1,0 +1,39 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+
+namespace teller::collect {
+
+/// The write ends that a target gets as its stdout and stderr.
+struct RelayPipes {
+  int stdout_write = -1;
+  int stderr_write = -1;
+};
+
+/// A small process between the target and our own stdout and stderr: it passes bytes on as they
+/// come and writes a copy of each stream into a file, which a LogFollower reads. It is a process of
+/// its own, deaf to signals, and ends when the target's ends are closed, so a collector that is
+/// killed neither blocks the target nor ends it by SIGPIPE.
+class Relay {
+ public:
+  /// Throws DeviceError.
+  Relay(const std::filesystem::path& stdout_copy, const std::filesystem::path& stderr_copy);
+  ~Relay();
+  Relay(const Relay&) = delete;
+  Relay& operator=(const Relay&) = delete;
+
+  const RelayPipes& pipes() const { return pipes_; }
+  /// Call once the target has them: the relay ends when all others have closed theirs too.
+  void ClosePipes();
+  /// Waits until everything is passed on, at most `timeout_ns` (a daemon may hold the pipes for
+  /// ever). True: it ended.
+  bool WaitEnd(int64_t timeout_ns);
+
+ private:
+  RelayPipes pipes_;
+  pid_t pid_ = -1;
+};
+
+}  // namespace teller::collect

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/abi/control.h"
+#include "src/trace/trace_file.h"
+
+namespace teller::collect {
+
+/// How much is captured (docs/design.md, section 5); numbers as TellerLevel.
+enum class Level : uint32_t {
+  kOff = TELLER_LEVEL_OFF,
+  kRanges = TELLER_LEVEL_RANGES,
+  kFull = TELLER_LEVEL_FULL
+};
+
+/// 'off', 'ranges' or 'full'; throws ConfigError.
+Level ParseLevel(const std::string& text);
+const char* LevelName(Level level);
+
+/// Bits of TellerSource for a comma-separated list of 'nvtx', 'torch', 'cupti', 'cpu-stream';
+/// throws ConfigError.
+uint32_t ParseSources(const std::string& text);
+
+inline constexpr uint32_t kAllSources = (1u << TELLER_SOURCE_COUNT) - 1;
+
+struct SessionOptions {
+  std::filesystem::path output;  ///< the trace file
+  bool force = false;            ///< overwrite `output`
+  std::filesystem::path
+      run_dir;  ///< a tmpfs folder that exists; empty: one is made and removed again
+  std::filesystem::path
+      spool_dir;       ///< for raw records meanwhile; empty: a hidden folder beside `output`
+  std::string run_id;  ///< empty: random
+  std::string workload = "command";
+  std::string config_yaml;
+  Level level = Level::kFull;
+  uint32_t sources = kAllSources;
+  bool perturb = false;                 ///< agents may perturb: they make their hit rings
+  std::filesystem::path agent_library;  ///< empty: as FindAgentLibrary
+};
+
+/// One collection: run folder, control block, the thread that drains every process's pool and
+/// follows log files, and at the end the trace file. Targets never wait for it. Everything of a
+/// process that was killed up to its last record is still in its pool and gets written. The thread
+/// is the only one that touches pools and logs until Finish.
+class Session {
+ public:
+  /// Throws ConfigError (output exists, bad folder), UnavailableError (no agent library),
+  /// DeviceError (no room).
+  static std::unique_ptr<Session> Start(const SessionOptions& options);
+  /// Without Finish nothing is written; the run folder that Start made goes away.
+  virtual ~Session() = default;
+
+  virtual const std::string& run_id() const = 0;
+  virtual const std::filesystem::path& run_dir() const = 0;
+  /// Variables that a target needs, over the environment of this process: what LD_PRELOAD and the
+  /// injection variables hold here already is kept. `node` names the node; empty: the host.
+  virtual std::map<std::string, std::string> Environment(const std::string& node = {}) const = 0;
+  virtual TellerControl& control() = 0;
+  virtual void SetLevel(Level level) = 0;
+  /// Follows a growing text file; `name` is what the trace calls it, for example
+  /// 'logs/node0.stdout.log'.
+  virtual void AddLogFile(const std::string& node, const std::string& name,
+                          const std::filesystem::path& path) = 0;
+  /// Processes seen so far, with the ranks known by now.
+  virtual std::vector<trace::ProcessInfo> Processes() = 0;
+  /// Records drained so far.
+  virtual uint64_t RecordCount() const = 0;
+
+  /// Switches recording off, drains what is left, writes the trace file and renames it into place.
+  /// Call when the targets have ended; those that live go on unharmed. Answers the counters that
+  /// stand in the file. Throws DeviceError (no space): spooled records are gone then.
+  virtual std::vector<trace::Stat> Finish() = 0;
+};
+
+/// The agent library: $TELLER_AGENT_LIBRARY, else ../lib/libteller_agent.so from this program.
+/// Throws UnavailableError.
+std::filesystem::path FindAgentLibrary();
+
+}  // namespace teller::collect

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "src/collect/pool_reader.h"
+
+namespace teller::collect {
+
+/// Raw records of one process on disk, for the time until they are compressed into the trace file.
+class Spool final : public RecordSink {
+ public:
+  /// Throws DeviceError when the file cannot be made.
+  explicit Spool(std::filesystem::path path);
+  ~Spool() override;  ///< removes the file
+  Spool(const Spool&) = delete;
+  Spool& operator=(const Spool&) = delete;
+
+  /// Never throws: where the disk is full, records are lost and counted, so that the target's pool
+  /// is emptied anyway.
+  void Take(std::span<const TellerRecord> records) override;
+  void Flush();
+
+  uint64_t size() const { return written_; }  ///< records that can be read back
+  uint64_t lost() const { return lost_; }
+  /// Up to `count` records from `first` on. Flush first. Throws DeviceError.
+  std::vector<TellerRecord> Read(uint64_t first, std::size_t count) const;
+
+ private:
+  std::filesystem::path path_;
+  int file_ = -1;
+  std::vector<TellerRecord> buffer_;
+  uint64_t written_ = 0;
+  uint64_t lost_ = 0;
+};
+
+}  // namespace teller::collect
