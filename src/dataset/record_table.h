@@ -71,4 +71,58 @@ std::vector<Item> ReadTable(const h5::Group& parent, const char* name,
   return rows;
 }
 
+template <typename Item>
+std::vector<const Item*> PointersTo(const std::vector<Item>& items) {
+  std::vector<const Item*> rows;
+  rows.reserve(items.size());
+  for (const Item& item : items) rows.push_back(&item);
+  return rows;
+}
+
+/// Hands out consecutive rows of a flat table whose rows belong to steps by count.
+template <typename Item>
+class Dealer {
+ public:
+  Dealer(std::string where, std::vector<Item> items)
+      : where_(std::move(where)), items_(std::move(items)) {}
+
+  /// Throws DataError where fewer rows are left.
+  std::vector<Item> Take(uint32_t count) {
+    if (count > items_.size() - next_)
+      throw DataError(where_ + ": the counts of steps name more rows than there are");
+    const auto first = items_.begin() + static_cast<std::ptrdiff_t>(next_);
+    next_ += count;
+    return {std::make_move_iterator(first), std::make_move_iterator(first + count)};
+  }
+  void ExpectEmpty() const {
+    if (next_ != items_.size())
+      throw DataError(where_ + ": the counts of steps name fewer rows than there are");
+  }
+
+ private:
+  std::string where_;
+  std::vector<Item> items_;
+  std::size_t next_ = 0;
+};
+
+/// Reads the tables of one file that has its strings in /strings.
+class TableReader {
+ public:
+  explicit TableReader(const h5::Group& root)
+      : root_(root), strings_(root.ReadStrings("strings")) {}
+
+  template <typename Item, typename Fields>
+  std::vector<Item> Read(const char* name, Fields fields, std::optional<uint64_t> rows = {}) const {
+    return ReadTable<Item>(root_, name, strings_, rows, fields);
+  }
+  template <typename Item, typename Fields>
+  Dealer<Item> Deal(const char* name, Fields fields) const {
+    return {root_.where() + name, Read<Item>(name, fields)};
+  }
+
+ private:
+  const h5::Group& root_;
+  std::vector<std::string> strings_;
+};
+
 }  // namespace teller::dataset

@@ -8,6 +8,7 @@
 
 #include "src/core/atomic_file.h"
 #include "src/core/error.h"
+#include "src/dataset/label_table.h"
 #include "src/dataset/record_table.h"
 #include "src/dataset/steps_schema.h"
 #include "src/h5/file.h"
@@ -36,16 +37,6 @@ struct RankRow {
 };
 struct RequestRow {
   std::string id;
-};
-struct LabelCounts {
-  uint32_t recorded_count = 0, hit_count = 0;
-};
-struct LabelRow : StepLabel, LabelCounts {};
-struct RecordedRow {
-  int64_t recorded_ns = 0;
-};
-struct HitRow {
-  NodeId node{};
 };
 struct InputRow {
   std::string name, hash;
@@ -106,25 +97,6 @@ constexpr auto kLogFields = [](auto visit) {
   visit("offset_ns", &StepLogLine::offset_ns);
   visit("text", &StepLogLine::text);
 };
-constexpr auto kLabelFields = [](auto visit) {
-  visit("status", &LabelRow::status);
-  visit("reasons", &LabelRow::reasons);
-  visit("stretch", &LabelRow::stretch);
-  visit("plan_id", &LabelRow::plan_id);
-  visit("kind", &LabelRow::kind);
-  visit("family", &LabelRow::family);
-  visit("view", &LabelRow::view);
-  visit("level", &LabelRow::level);
-  visit("culprit_rank", &LabelRow::culprit_rank);
-  visit("culprit_layer", &LabelRow::culprit_layer);
-  visit("culprit_symbol", &LabelRow::culprit_symbol);
-  visit("recorded_count", &LabelRow::recorded_count);
-  visit("hit_count", &LabelRow::hit_count);
-};
-constexpr auto kRecordedFields = [](auto visit) {
-  visit("recorded_ns", &RecordedRow::recorded_ns);
-};
-constexpr auto kHitFields = [](auto visit) { visit("node", &HitRow::node); };
 constexpr auto kInputFields = [](auto visit) {
   visit("name", &InputRow::name);
   visit("hash", &InputRow::hash);
@@ -134,17 +106,10 @@ constexpr auto kStatFields = [](auto visit) {
   visit("count", &StatRow::count);
 };
 
-template <typename Item>
-std::vector<const Item*> PointersTo(const std::vector<Item>& items) {
-  std::vector<const Item*> rows;
-  for (const Item& item : items) rows.push_back(&item);
-  return rows;
-}
-
 // Rows of all steps, one after another, of the vector `member` of StepForest.
 template <typename Item>
-std::vector<const Item*> PointersTo(const std::vector<StepForest>& steps,
-                                    std::vector<Item> StepForest::*member) {
+std::vector<const Item*> RowsOf(const std::vector<StepForest>& steps,
+                                std::vector<Item> StepForest::*member) {
   std::vector<const Item*> rows;
   for (const StepForest& step : steps) {
     for (const Item& item : step.*member) rows.push_back(&item);
@@ -184,32 +149,6 @@ std::vector<RequestRow> RequestRows(const StepsFile& file) {
   return rows;
 }
 
-std::vector<LabelRow> LabelRows(const StepsFile& file) {
-  std::vector<LabelRow> rows;
-  for (const StepLabel& label : file.labels) {
-    rows.push_back({label,
-                    {static_cast<uint32_t>(label.recorded_ns.size()),
-                     static_cast<uint32_t>(label.hit_nodes.size())}});
-  }
-  return rows;
-}
-
-std::vector<RecordedRow> RecordedRows(const StepsFile& file) {
-  std::vector<RecordedRow> rows;
-  for (const StepLabel& label : file.labels) {
-    for (const int64_t recorded_ns : label.recorded_ns) rows.push_back({recorded_ns});
-  }
-  return rows;
-}
-
-std::vector<HitRow> HitRows(const StepsFile& file) {
-  std::vector<HitRow> rows;
-  for (const StepLabel& label : file.labels) {
-    for (const NodeId node : label.hit_nodes) rows.push_back({node});
-  }
-  return rows;
-}
-
 void WriteNumbers(h5::Group& root, const StepsFile& file) {
   root.WriteStrings("number_names", file.number_names);
   h5::Group group = root.CreateGroup("numbers");
@@ -237,13 +176,11 @@ void WriteTables(h5::Group& root, const StepsFile& file) {
   write("steps", StepRows(file), kStepFields);
   write("step_ranks", RankRows(file), kRankFields);
   write("requests", RequestRows(file), kRequestFields);
-  WriteTable(root, "tracks", PointersTo(steps, &StepForest::tracks), strings, kTrackFields);
-  WriteTable(root, "nodes", PointersTo(steps, &StepForest::nodes), strings, kNodeFields);
-  WriteTable(root, "edges", PointersTo(steps, &StepForest::edges), strings, kEdgeFields);
-  WriteTable(root, "logs", PointersTo(steps, &StepForest::logs), strings, kLogFields);
-  write("labels", LabelRows(file), kLabelFields);
-  write("recorded", RecordedRows(file), kRecordedFields);
-  write("hits", HitRows(file), kHitFields);
+  WriteTable(root, "tracks", RowsOf(steps, &StepForest::tracks), strings, kTrackFields);
+  WriteTable(root, "nodes", RowsOf(steps, &StepForest::nodes), strings, kNodeFields);
+  WriteTable(root, "edges", RowsOf(steps, &StepForest::edges), strings, kEdgeFields);
+  WriteTable(root, "logs", RowsOf(steps, &StepForest::logs), strings, kLogFields);
+  WriteLabels(root, PointersTo(file.labels), strings);
   std::vector<InputRow> inputs;
   for (const auto& [name, hash] : file.inputs) inputs.push_back({name, hash});
   write("inputs", inputs, kInputFields);
@@ -254,51 +191,7 @@ void WriteTables(h5::Group& root, const StepsFile& file) {
   root.WriteStrings("strings", strings.Strings());
 }
 
-// Hands out consecutive rows of a flat table.
-template <typename Item>
-class Dealer {
- public:
-  Dealer(std::string where, std::vector<Item> items)
-      : where_(std::move(where)), items_(std::move(items)) {}
-
-  std::vector<Item> Take(uint32_t count) {
-    if (count > items_.size() - next_)
-      throw DataError(where_ + ": the counts of steps name more rows than there are");
-    const auto first = items_.begin() + static_cast<std::ptrdiff_t>(next_);
-    next_ += count;
-    return {std::make_move_iterator(first), std::make_move_iterator(first + count)};
-  }
-  void ExpectEmpty() const {
-    if (next_ != items_.size())
-      throw DataError(where_ + ": the counts of steps name fewer rows than there are");
-  }
-
- private:
-  std::string where_;
-  std::vector<Item> items_;
-  std::size_t next_ = 0;
-};
-
-// Reads the tables of one file.
-class Tables {
- public:
-  explicit Tables(const h5::Group& root) : root_(root), strings_(root.ReadStrings("strings")) {}
-
-  template <typename Item, typename Fields>
-  std::vector<Item> Read(const char* name, Fields fields, std::optional<uint64_t> rows = {}) const {
-    return ReadTable<Item>(root_, name, strings_, rows, fields);
-  }
-  template <typename Item, typename Fields>
-  Dealer<Item> Deal(const char* name, Fields fields) const {
-    return {fmt::format("{}{}", root_.where(), name), Read<Item>(name, fields)};
-  }
-
- private:
-  const h5::Group& root_;
-  std::vector<std::string> strings_;
-};
-
-void ReadSteps(const Tables& tables, StepsFile& file) {
+void ReadSteps(const TableReader& tables, StepsFile& file) {
   auto ranks = tables.Deal<RankRow>("step_ranks", kRankFields);
   auto requests = tables.Deal<RequestRow>("requests", kRequestFields);
   auto tracks = tables.Deal<StepTrack>("tracks", kTrackFields);
@@ -332,19 +225,6 @@ void ReadSteps(const Tables& tables, StepsFile& file) {
   nodes.ExpectEmpty();
   edges.ExpectEmpty();
   logs.ExpectEmpty();
-}
-
-void ReadLabels(const Tables& tables, StepsFile& file) {
-  auto recorded = tables.Deal<RecordedRow>("recorded", kRecordedFields);
-  auto hits = tables.Deal<HitRow>("hits", kHitFields);
-  for (LabelRow& row : tables.Read<LabelRow>("labels", kLabelFields, file.run.steps.size())) {
-    StepLabel& label = file.labels.emplace_back(std::move(static_cast<StepLabel&>(row)));
-    for (const RecordedRow& item : recorded.Take(row.recorded_count))
-      label.recorded_ns.push_back(item.recorded_ns);
-    for (const HitRow& hit : hits.Take(row.hit_count)) label.hit_nodes.push_back(hit.node);
-  }
-  recorded.ExpectEmpty();
-  hits.ExpectEmpty();
 }
 
 void ReadNumbers(const h5::Group& root, StepsFile& file) {
@@ -403,8 +283,6 @@ class Checker {
   }
 
   void CheckLabel(std::size_t index, const StepLabel& label) const {
-    Require(label.status <= LabelStatus::kGrey && label.view <= View::kVertical, index,
-            "unknown label code");
     const auto count = static_cast<int64_t>(file_.run.steps[index].nodes.size());
     for (const NodeId node : label.hit_nodes)
       Require(InRange(node, count), index, "a hit names a node that is not there");
@@ -448,9 +326,9 @@ StepsFile ReadSteps(const std::filesystem::path& path) {
   steps.clock_aligned = root.GetInt("clock_aligned") != 0;
   steps.clock_residual_ns = root.GetDouble("clock_residual_ns");
   steps.run.symbols = StringInterner(root.ReadStrings("symbols"));
-  const Tables tables(root);
+  const TableReader tables(root);
   ReadSteps(tables, steps);
-  ReadLabels(tables, steps);
+  steps.labels = ReadLabels(tables, steps.run.steps.size());
   ReadNumbers(root, steps);
   for (InputRow& row : tables.Read<InputRow>("inputs", kInputFields)) {
     steps.inputs.emplace_back(std::move(row.name), std::move(row.hash));

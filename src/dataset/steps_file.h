@@ -21,8 +21,9 @@ struct StepsFile {
   std::vector<uint8_t> forest;  ///< by step: 1 where the forest is present
   bool clock_aligned = false;
   double clock_residual_ns = 0;
-  std::string engine;                                  ///< 'reference', 'vllm'
-  std::vector<std::pair<std::string, std::string>> inputs;  ///< file name and HashFileHex of what it was made from
+  std::string engine;  ///< 'reference', 'vllm'
+  std::vector<std::pair<std::string, std::string>>
+      inputs;  ///< file name and HashFileHex of what it was made from
   std::vector<std::pair<std::string, int64_t>> stats;  ///< reconstruction counters by reason
 };
 

@@ -62,8 +62,8 @@ struct StepTokens {
 struct TokensFile {
   std::string run_id;
   std::string engine;
-  std::string mode;  ///< 'structural', 'adjacency' or 'adjacency-published'
-  bool preserve = false;
+  std::string mode;      ///< 'structural', 'adjacency' or 'adjacency-published'
+  std::string barriers;  ///< what never merges: 'none', 'suspects' (preserve), 'random' (control)
   std::string vocabulary_hash;
   uint32_t vocabulary_size = 0;  ///< entries; every StepToken::id is below it
   std::vector<std::string> symbols;
