@@ -9,6 +9,7 @@
 #include "src/core/atomic_file.h"
 #include "src/core/error.h"
 #include "src/dataset/label_table.h"
+#include "src/dataset/number_table.h"
 #include "src/dataset/record_table.h"
 #include "src/dataset/steps_schema.h"
 #include "src/h5/file.h"
@@ -37,9 +38,6 @@ struct RankRow {
 };
 struct RequestRow {
   std::string id;
-};
-struct InputRow {
-  std::string name, hash;
 };
 struct StatRow {
   std::string name;
@@ -97,10 +95,6 @@ constexpr auto kLogFields = [](auto visit) {
   visit("offset_ns", &StepLogLine::offset_ns);
   visit("text", &StepLogLine::text);
 };
-constexpr auto kInputFields = [](auto visit) {
-  visit("name", &InputRow::name);
-  visit("hash", &InputRow::hash);
-};
 constexpr auto kStatFields = [](auto visit) {
   visit("name", &StatRow::name);
   visit("count", &StatRow::count);
@@ -149,16 +143,6 @@ std::vector<RequestRow> RequestRows(const StepsFile& file) {
   return rows;
 }
 
-void WriteNumbers(h5::Group& root, const StepsFile& file) {
-  root.WriteStrings("number_names", file.number_names);
-  h5::Group group = root.CreateGroup("numbers");
-  for (std::size_t column = 0; column < file.number_names.size(); ++column) {
-    std::vector<float> values;
-    for (const auto& numbers : file.numbers) values.push_back(numbers.at(column));
-    group.Write(file.number_names[column], values, kTableOptions);
-  }
-}
-
 void WriteRoot(h5::Group& root, const StepsFile& file) {
   h5::WriteSchema(root, kStepsSchema, file.run.run_id);
   root.SetAttribute("engine", std::string_view(file.engine));
@@ -181,9 +165,7 @@ void WriteTables(h5::Group& root, const StepsFile& file) {
   WriteTable(root, "edges", RowsOf(steps, &StepForest::edges), strings, kEdgeFields);
   WriteTable(root, "logs", RowsOf(steps, &StepForest::logs), strings, kLogFields);
   WriteLabels(root, PointersTo(file.labels), strings);
-  std::vector<InputRow> inputs;
-  for (const auto& [name, hash] : file.inputs) inputs.push_back({name, hash});
-  write("inputs", inputs, kInputFields);
+  WriteInputs(root, file.inputs, strings);
   std::vector<StatRow> stats;
   for (const auto& [name, count] : file.stats) stats.push_back({name, count});
   write("stats", stats, kStatFields);
@@ -225,16 +207,6 @@ void ReadSteps(const TableReader& tables, StepsFile& file) {
   nodes.ExpectEmpty();
   edges.ExpectEmpty();
   logs.ExpectEmpty();
-}
-
-void ReadNumbers(const h5::Group& root, StepsFile& file) {
-  file.number_names = root.ReadStrings("number_names");
-  file.numbers.assign(file.run.steps.size(), {});
-  const h5::Group group = root.OpenGroup("numbers");
-  for (const std::string& name : file.number_names) {
-    const auto values = group.Read<float>(name, file.run.steps.size());
-    for (std::size_t i = 0; i < values.size(); ++i) file.numbers[i].push_back(values[i]);
-  }
 }
 
 // What readers index with must be in range, or a damaged file would crash them.
@@ -310,7 +282,7 @@ void WriteSteps(const std::filesystem::path& path, const StepsFile& steps, bool 
   h5::File file = h5::File::Create(destination.path());
   WriteRoot(file.root(), steps);
   WriteTables(file.root(), steps);
-  WriteNumbers(file.root(), steps);
+  WriteNumberTable(file.root(), "number", {steps.number_names, steps.numbers});
   file.Close();
   destination.Commit();
 }
@@ -329,10 +301,10 @@ StepsFile ReadSteps(const std::filesystem::path& path) {
   const TableReader tables(root);
   ReadSteps(tables, steps);
   steps.labels = ReadLabels(tables, steps.run.steps.size());
-  ReadNumbers(root, steps);
-  for (InputRow& row : tables.Read<InputRow>("inputs", kInputFields)) {
-    steps.inputs.emplace_back(std::move(row.name), std::move(row.hash));
-  }
+  NumberTable numbers = ReadNumberTable(root, "number", steps.run.steps.size());
+  steps.number_names = std::move(numbers.names);
+  steps.numbers = std::move(numbers.rows);
+  steps.inputs = ReadInputs(tables);
   for (StatRow& row : tables.Read<StatRow>("stats", kStatFields)) {
     steps.stats.emplace_back(std::move(row.name), row.count);
   }

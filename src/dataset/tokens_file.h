@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/core/ids.h"
@@ -70,10 +71,14 @@ struct TokensFile {
   std::vector<int32_t> ranks;
   std::vector<std::string> number_names;
   std::vector<std::string> localizer_names;
+  std::vector<std::pair<std::string, std::string>>
+      inputs;  ///< file name and HashFileHex of what it was made from
   std::vector<StepTokens> steps;
 };
 
+/// Written beside and renamed; throws ConfigError where it exists and `force` is false.
 void WriteTokens(const std::filesystem::path& path, const TokensFile& tokens, bool force = false);
+/// Throws DataError: missing, foreign, truncated, another major version, anything out of range.
 TokensFile ReadTokens(const std::filesystem::path& path);
 
 }  // namespace teller::dataset
