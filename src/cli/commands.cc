@@ -2,12 +2,14 @@
 
 #include "src/cli/collect_command.h"
 #include "src/cli/import_command.h"
+#include "src/cli/info_command.h"
 
 namespace teller::cli {
 
 void AddCommands(CLI::App& app, int& exit_code) {
   AddCollectCommand(app, exit_code);
   AddImportCommand(app);
+  AddInfoCommand(app, exit_code);
 }
 
 }  // namespace teller::cli

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "src/cli/info_command.h"
 #include "src/core/log.h"
 #include "src/core/text_table.h"
 #include "src/interop/import_file.h"
@@ -50,6 +51,10 @@ void RunImport(const ImportCommandOptions& options) {
   const interop::ImportLog log = interop::ImportToFile(inputs, options.output, options.force,
                                                        {.keep_text = options.keep_text});
   for (const std::string& note : log.notes()) LogInfo(note);
+  if (options.json) {
+    RunInfo({.file = options.output, .json = true});
+    return;
+  }
   PrintLog(log);
   fmt::print("\nwrote {}\n", options.output);
 }

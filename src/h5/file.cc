@@ -109,6 +109,14 @@ bool Group::Has(std::string_view name) const {
   return H5Lexists(id_.get(), std::string(name).c_str(), H5P_DEFAULT) > 0;
 }
 
+bool Group::IsGroup(std::string_view name) const {
+  H5O_info_t info{};
+  if (H5Oget_info_by_name(id_.get(), std::string(name).c_str(), &info, H5P_DEFAULT) < 0) {
+    ThrowRead(Path(name), "opening it");
+  }
+  return info.type == H5O_TYPE_GROUP;
+}
+
 std::vector<std::string> Group::Children() const {
   H5G_info_t info{};
   if (H5Gget_info(id_.get(), &info) < 0) ThrowRead(where_, "listing the group");

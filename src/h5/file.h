@@ -21,6 +21,7 @@ class Group {
   /// 'FILE:/path', for messages.
   const std::string& where() const { return where_; }
   bool Has(std::string_view name) const;
+  bool IsGroup(std::string_view name) const;
   /// Names of groups and data sets inside, numbers in numeric order, else by bytes.
   std::vector<std::string> Children() const;
   Group CreateGroup(std::string_view name);
