@@ -57,7 +57,7 @@ class TruthWriter {
   void CheckWritten();
 
  private:
-  void Append(const nlohmann::json& line);
+  void Append(const nlohmann::ordered_json& line);
 
   const std::filesystem::path path_;
   int fd_ = -1;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -126,7 +127,7 @@ class Kind : public FaultKind {
   std::map<std::string, double> Magnitude(double step_us, const ScheduledKind& settings,
                                           const FaultTarget&) const override {
     std::map<std::string, double> magnitude = settings.parameters;
-    magnitude[kPulse] = step_us * 1000.0;
+    magnitude[kPulse] = std::round(step_us * 1000.0);
     return magnitude;
   }
 

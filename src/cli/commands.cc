@@ -3,6 +3,8 @@
 #include "src/cli/collect_command.h"
 #include "src/cli/import_command.h"
 #include "src/cli/info_command.h"
+#include "src/cli/inject_command.h"
+#include "src/cli/restore_command.h"
 
 namespace teller::cli {
 
@@ -10,6 +12,8 @@ void AddCommands(CLI::App& app, int& exit_code) {
   AddCollectCommand(app, exit_code);
   AddImportCommand(app);
   AddInfoCommand(app, exit_code);
+  AddInjectCommand(app, exit_code);
+  AddRestoreCommand(app);
 }
 
 }  // namespace teller::cli

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace teller::cli {
+
+struct InjectOptions {
+  std::filesystem::path plan;
+  std::vector<std::string> overrides;
+  std::optional<int> target;  ///< pid of a process that runs already
+  std::vector<std::string> command;
+  std::filesystem::path output = "truth.jsonl";
+  uint64_t seed = 1;
+  int run = 0;  ///< which run of the schedule's campaign
+  bool any_user = false;
+  bool dry_run = false;
+  bool json = false;
+  bool force = false;
+};
+
+/// `teller inject PLAN.yaml [--target PID] [-- COMMAND]`: perturbs one process by a schedule, also
+/// without a collector.
+void AddInjectCommand(CLI::App& app, int& exit_code);
+/// @return the program's exit code: that of COMMAND once it has started, 125 for our own failure
+/// then, 126 / 127 where it
+///         could not be started or was not found
+int RunInject(const InjectOptions& options);
+
+}  // namespace teller::cli
