@@ -1,4 +1,4 @@
-// Built where TELLER_WITH_TORCH is off: no operators.
+// A process without torch: no operators.
 #include "src/agent/entrances.h"
 
 namespace teller::agent {

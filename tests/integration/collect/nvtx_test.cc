@@ -1,0 +1,129 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/integration/collect/collected.h"
+#include "tests/support/temporary_folder.h"
+
+namespace teller::testing_support {
+namespace {
+
+using testing::ElementsAre;
+using testing::Pair;
+using testing::UnorderedElementsAre;
+
+const std::string kProgram = std::string(TELLER_BINARY_DIR) + "/tests/nvtx_program";
+
+class NvtxTest : public ::testing::Test {
+ protected:
+  Collected Collect(const std::string& arguments, const std::string& options = "",
+                    int exit_code = 0) {
+    const Ran ran = RunShell(CollectLine(File(), "--force " + options, kProgram + " " + arguments));
+    EXPECT_EQ(ran.exit_code, exit_code) << ran.err;
+    return Collected(File());
+  }
+  std::filesystem::path File() const { return folder_ / "trace.h5"; }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(NvtxTest, RecordsEveryPairWithItsNesting) {
+  const Collected collected = Collect("pairs 20000");
+  EXPECT_THAT(
+      collected.CountByName(),
+      UnorderedElementsAre(Pair("outer", 10000), Pair("inner", 10000), Pair("single", 10000)));
+  const auto outer = collected.Named("outer"), inner = collected.Named("inner");
+  for (std::size_t i = 0; i < outer.size(); ++i) {
+    ASSERT_LE(outer[i].begin_ns, inner[i].begin_ns);
+    ASSERT_GE(outer[i].end_ns, inner[i].end_ns);
+    ASSERT_EQ(outer[i].layer, trace::Layer::kEngine);
+    ASSERT_EQ(outer[i].kind, trace::Kind::kRange);
+  }
+}
+
+TEST_F(NvtxTest, RecordsEveryThread) {
+  const Collected collected = Collect("threads 6 3000");
+  EXPECT_EQ(collected.CountByName().at("outer"), 6 * 1500);
+  std::map<uint32_t, int> by_track;
+  for (const trace::Event& event : collected.Named("single")) ++by_track[event.track];
+  EXPECT_EQ(by_track.size(), 6u);
+}
+
+TEST_F(NvtxTest, GivesForkedAndSpawnedChildrenAProcessOfTheirOwn) {
+  const Collected collected = Collect("fork");
+  std::vector<std::size_t> sizes;
+  for (const trace::EventTable& table : collected.events) sizes.push_back(table.size());
+  // The parent's one range, 10 pairs of the forked child (15 ranges), 20 pairs of the executed one
+  // (30). The child that executes is a process with no ranges until then.
+  EXPECT_THAT(sizes, UnorderedElementsAre(0u, 1u, 15u, 30u));
+}
+
+TEST_F(NvtxTest, SurvivesExecutingAnotherImage) {
+  const Collected collected = Collect("exec");
+  std::vector<std::size_t> sizes;
+  for (const trace::EventTable& table : collected.events) sizes.push_back(table.size());
+  EXPECT_THAT(sizes, UnorderedElementsAre(9u, 12u));
+}
+
+TEST_F(NvtxTest, UnderstandsDomainsRegisteredAndWideStringsMarksAndStartEnd) {
+  const Collected collected = Collect("everything");
+  EXPECT_THAT(collected.CountByName(),
+              UnorderedElementsAre(Pair("registered", 1), Pair("wide \u00e4\u20ac", 1),
+                                   Pair("mark", 1), Pair("start end", 1), Pair("", 1)));
+  const trace::Event range = collected.Named("start end").at(0);
+  EXPECT_EQ(range.kind, trace::Kind::kStartEnd);
+  EXPECT_NE(range.flags & trace::kFlagOtherThreadEnd, 0);
+  const trace::Event mark = collected.Named("mark").at(0);
+  EXPECT_EQ(mark.begin_ns, mark.end_ns);
+  EXPECT_EQ(collected.Stat("unbalanced_pop"), 1);
+  EXPECT_EQ(collected.Stat("unknown_range_end"), 1);
+}
+
+TEST_F(NvtxTest, RecordsNothingWhenOffOrNotAskedFor) {
+  EXPECT_TRUE(Collect("pairs 100", "--level off").CountByName().empty());
+  EXPECT_TRUE(Collect("pairs 100", "--sources torch").CountByName().empty());
+}
+
+// Everything that the target had written when it was killed stands in the file: it says how many
+// pairs were done before.
+TEST_F(NvtxTest, KeepsEverythingOfAKilledTarget) {
+  const std::string said = (folder_ / "said").string();
+  const Ran ran =
+      RunShell(CollectLine(File(), "", "sh -c 'echo $$; exec " + kProgram + " forever'") + " > " +
+               said + " & collector=$!; until [ $(wc -l < " + said +
+               ") -gt 20 ]; do sleep 0.02; done; "
+               "kill -9 $(head -n1 " +
+               said + "); wait $collector; code=$?; tail -n1 " + said + "; exit $code");
+  EXPECT_EQ(ran.exit_code, 128 + 9);
+  const int said_pairs = std::stoi(ran.out);
+  const Collected collected(File());
+  EXPECT_TRUE(collected.reader.complete());
+  const int recorded_pairs =
+      collected.CountByName().at("outer") + collected.CountByName().at("single");
+  EXPECT_GE(recorded_pairs, said_pairs);
+  EXPECT_LE(recorded_pairs, said_pairs + 100);
+  EXPECT_EQ(collected.Stat("dropped_no_segment"), 0);
+}
+
+TEST_F(NvtxTest, CanBeSwitchedWhileItRuns) {
+  const std::string said = (folder_ / "said").string();
+  const std::string control =
+      std::string(TELLER_BINARY_DIR) + "/bin/teller collect --run-id switched --json --control ";
+  const Ran ran = RunShell(
+      CollectLine(File(), "--run-id switched --level off",
+                  "sh -c 'echo $$; exec " + kProgram + " forever'") +
+      " > " + said + " & collector=$!; lines() { wc -l < " + said +
+      "; }; until [ $(lines) -gt 20 ]; do sleep 0.02; done; " + control +
+      "on; n=$(lines); until [ $(lines) -gt $((n + 20)) ]; do sleep 0.02; done; " + control +
+      "off; kill -9 $(head -n1 " + said + "); wait $collector; cat " + said + " | tail -n1");
+  EXPECT_THAT(ran.out, testing::HasSubstr(R"("level":"full")"));
+  EXPECT_THAT(ran.out, testing::HasSubstr(R"("level":"off")"));
+  const Collected collected(File());
+  const int recorded = collected.CountByName()["outer"] + collected.CountByName()["single"];
+  EXPECT_GE(recorded, 1500);  // of the 20 or more hundreds between on and off
+  const int said_pairs = std::stoi(ran.out.substr(ran.out.rfind('\n', ran.out.size() - 2) + 1));
+  EXPECT_LT(recorded, said_pairs - 1500);  // those before it was on are not there
+  EXPECT_EQ(collected.Stat("unbalanced_pop"), 0);
+}
+
+}  // namespace
+}  // namespace teller::testing_support

@@ -1,0 +1,38 @@
+"""A target for tests: operators, user scopes, threads and, as 'gloo', collectives of one process."""
+import sys
+import threading
+import time
+
+import torch
+import torch.distributed as dist
+from torch.profiler import record_function
+
+
+def operators(count):
+    x = torch.ones(8, 8)
+    with record_function("test scope"):
+        for _ in range(count):
+            torch.mm(x, x)
+
+
+def wait_until_observed():
+    """The agent looks for torch every 10 ms; a test counts from here."""
+    time.sleep(0.3)
+
+
+wait_until_observed()
+what = sys.argv[1]
+if what == "operators":
+    operators(50)
+elif what == "threads":
+    threads = [threading.Thread(target=operators, args=(50,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+elif what == "gloo":
+    dist.init_process_group("gloo", init_method=f"file://{sys.argv[2]}", rank=0, world_size=1)
+    for _ in range(5):
+        dist.all_reduce(torch.ones(256))
+    dist.destroy_process_group()
+print("done")

@@ -1,0 +1,126 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "src/abi/control_file.h"
+#include "src/collect/session.h"
+#include "tests/integration/collect/collected.h"
+#include "tests/support/temporary_folder.h"
+
+namespace teller::testing_support {
+namespace {
+
+const std::string kPython = std::string(TELLER_PYTHON);
+const std::string kScript =
+    std::string(TELLER_SOURCE_DIR) + "/tests/integration/collect/torch_program.py";
+
+class TorchTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (access(kPython.c_str(), X_OK) != 0) GTEST_SKIP() << "no Python with torch at " << kPython;
+    setenv("OMP_NUM_THREADS", "1", 1);
+  }
+  Collected Collect(const std::string& arguments, const std::string& options = "") {
+    const Ran ran = RunShell(
+        CollectLine(File(), "--force " + options, kPython + " " + kScript + " " + arguments));
+    EXPECT_EQ(ran.exit_code, 0) << ran.err;
+    EXPECT_EQ(ran.out, "done\n");
+    return Collected(File());
+  }
+  std::filesystem::path File() const { return folder_ / "t.h5"; }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(TorchTest, RecordsOperatorsInsideTheirScope) {
+  const Collected collected = Collect("operators");
+  const auto operators = collected.Named("aten::mm"), scopes = collected.Named("test scope");
+  ASSERT_EQ(operators.size(), 50u);
+  ASSERT_EQ(scopes.size(), 1u);
+  EXPECT_EQ(scopes[0].layer, trace::Layer::kEngine);
+  for (const trace::Event& event : operators) {
+    EXPECT_EQ(event.layer, trace::Layer::kBackend);
+    EXPECT_GE(event.begin_ns, scopes[0].begin_ns);
+    EXPECT_LE(event.end_ns, scopes[0].end_ns);
+  }
+}
+
+TEST_F(TorchTest, RecordsScopesAloneAtLevelRanges) {
+  const Collected collected = Collect("operators", "--level ranges");
+  EXPECT_EQ(collected.Named("test scope").size(), 1u);
+  EXPECT_TRUE(collected.Named("aten::mm").empty());
+}
+
+TEST_F(TorchTest, RecordsEveryThread) {
+  const Collected collected = Collect("threads");
+  EXPECT_EQ(collected.Named("aten::mm").size(), 200u);
+  EXPECT_EQ(collected.Named("test scope").size(), 4u);
+}
+
+TEST_F(TorchTest, MakesCollectivesCommEventsWithBytesAndSequence) {
+  const Collected collected = Collect("gloo " + (folder_ / "store").string(), "--level ranges");
+  const auto collectives = collected.Named("gloo:all_reduce");
+  ASSERT_EQ(collectives.size(), 5u);
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(collectives[i].layer, trace::Layer::kComm);
+    EXPECT_EQ(collectives[i].kind, trace::Kind::kCollective);
+    EXPECT_EQ(collectives[i].sequence, static_cast<int32_t>(i));
+    EXPECT_EQ(collectives[i].bytes, 1024);
+    EXPECT_EQ(collected.Text(collectives[i].comm), "gloo");
+  }
+}
+
+struct TorchDelayCase {
+  TellerTarget target;
+  const char* pattern;
+  const char* record;
+  const char* arguments;
+  std::size_t count;
+};
+
+// As DelayTest in activity_test.cc; here the delay must lie inside whatever order torch runs
+// callbacks in.
+TEST_F(TorchTest, DelaysLieInsideTheRecords) {
+  for (const TorchDelayCase& test :
+       {TorchDelayCase{TELLER_TARGET_OPERATOR, "aten::mm", "aten::mm", "operators", 50},
+        TorchDelayCase{TELLER_TARGET_COLLECTIVE, "all_reduce", "gloo:all_reduce", "gloo", 5},
+        TorchDelayCase{TELLER_TARGET_RANGE, "test scope", "test scope", "operators", 1}}) {
+    constexpr int64_t kDelayNs = 300'000;
+    const auto session =
+        collect::Session::Start({.output = File(), .force = true, .perturb = true});
+    TellerPerturbation perturbation{};
+    perturbation.target = test.target;
+    perturbation.delay_ns = kDelayNs;
+    perturbation.probability = 1;
+    perturbation.rank_mask = UINT64_MAX;
+    std::strcpy(perturbation.pattern, test.pattern);
+    teller_control_set_perturbation(&session->control(), 0, &perturbation);
+    std::string line;
+    for (const auto& [name, value] : session->Environment()) line += name + "='" + value + "' ";
+    std::filesystem::remove(folder_ / "store");
+    ASSERT_EQ(RunShell(line + kPython + " " + kScript + " " + test.arguments + " " +
+                       (folder_ / "store").string())
+                  .exit_code,
+              0);
+    uint64_t hits = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(session->run_dir())) {
+      TellerHitRing* ring = nullptr;
+      if (entry.path().extension() != ".hits" || teller_hits_map(entry.path().c_str(), &ring) != 0)
+        continue;
+      hits += ring->head;
+      teller_hits_unmap(ring);
+    }
+    session->Finish();
+    const auto records = Collected(File()).Named(test.record);
+    EXPECT_EQ(hits, test.count) << test.pattern;
+    ASSERT_EQ(records.size(), test.count);
+    for (const trace::Event& record : records)
+      EXPECT_GE(record.end_ns - record.begin_ns, kDelayNs - 1000) << test.pattern;
+  }
+}
+
+}  // namespace
+}  // namespace teller::testing_support
