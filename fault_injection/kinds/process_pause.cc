@@ -25,6 +25,8 @@ namespace {
 constexpr char kPulse[] = "pulse_ns";
 constexpr char kGapLow[] = "gap_low_ms";
 constexpr char kGapHigh[] = "gap_high_ms";
+constexpr int64_t kStopLimitNs = 50'000'000;
+constexpr int64_t kStopPollNs = 20'000;
 
 /// Nanoseconds on CLOCK_MONOTONIC at which to wake; finer than a condition variable.
 void SleepUntil(int64_t when_ns) {
@@ -81,27 +83,42 @@ class ProcessPause : public Fault {
                            [this] { return ending_; });
   }
 
-  /// Recorded from after the stop was sent to before it is lifted: never longer than it was.
+  /// Recorded from when the kernel says that the process stands still to before it is let go: never
+  /// more than it was. A pulse that was not seen to stop it is no action.
   /// @return false when the process has ended
   bool OnePulse() {
     if (!Send(plan_.placebo ? SIGCONT : SIGSTOP)) return false;
-    const int64_t begin_ns = MonotonicNs();
     ++count_;
-    const auto stat = cluster::ReadProcessStat(target_.pid);
-    if (stat && stat->state == 'T') ++seen_;
+    const bool stopped = !plan_.placebo && WaitUntilStopped();
+    const int64_t begin_ns = MonotonicNs();
     SleepUntil(begin_ns + static_cast<int64_t>(plan_.magnitude.at(kPulse)));
     const int64_t end_ns = MonotonicNs();
     const bool alive = Send(SIGCONT);
-    if (!plan_.placebo) {
-      context_.truth.Action({.plan_id = plan_.plan_id,
-                             .node = target_.node,
-                             .rank = target_.rank,
-                             .begin_ns = begin_ns + target_.clock_offset_ns,
-                             .end_ns = end_ns + target_.clock_offset_ns,
-                             .what = "stop",
-                             .where = "interval"});
-    }
+    if (stopped) Record(begin_ns, end_ns);
     return alive;
+  }
+
+  /// The signal takes effect when one of the target's threads gets to run, which may take a while
+  /// on a busy machine.
+  bool WaitUntilStopped() const {
+    for (const int64_t limit_ns = MonotonicNs() + kStopLimitNs; MonotonicNs() < limit_ns;) {
+      const auto stat = cluster::ReadProcessStat(target_.pid);
+      if (!stat) return false;
+      if (stat->state == 'T') return true;
+      SleepUntil(MonotonicNs() + kStopPollNs);
+    }
+    return false;
+  }
+
+  void Record(int64_t begin_ns, int64_t end_ns) {
+    ++seen_;
+    context_.truth.Action({.plan_id = plan_.plan_id,
+                           .node = target_.node,
+                           .rank = target_.rank,
+                           .begin_ns = begin_ns + target_.clock_offset_ns,
+                           .end_ns = end_ns + target_.clock_offset_ns,
+                           .what = "stop",
+                           .where = "interval"});
   }
 
   bool Send(int signal_number) {
