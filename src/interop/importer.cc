@@ -14,6 +14,7 @@
 #include "src/interop/input_files.h"
 #include "src/interop/kineto.h"
 #include "src/interop/log_lines.h"
+#include "src/interop/nsight.h"
 #include "src/interop/rank_names.h"
 
 namespace teller::interop {
@@ -130,6 +131,7 @@ class Import {
   void ReadFile(const PlannedFile& file);
   void ReadMember(const PlannedFile& file, const Member& member);
   void ReadKineto(const Member& member, PeekableStream& in);
+  void ReadNsight(const fs::path& path);
   void CheckWorldSize(const std::string& file, std::optional<int32_t> world_size);
 
   const ImportPlan& plan_;
@@ -153,6 +155,10 @@ ImportLog Import::Run() {
 }
 
 void Import::ReadFile(const PlannedFile& file) {
+  if (file.format == InputFormat::kNsight) {
+    ReadNsight(file.path);
+    return;
+  }
   ForEachMember(file.path, log_, [&](const Member& member) { ReadMember(file, member); });
 }
 
@@ -186,6 +192,24 @@ void Import::ReadKineto(const Member& member, PeekableStream& in) {
                             : main.info.rank != kNoRank ? RankSource::kFileName
                                                         : RankSource::kNone;
   ranks_.Add(main, source, member.name);
+}
+
+void Import::ReadNsight(const fs::path& path) {
+  std::vector<ImportedProcess> processes = ImportNsight(path, options_, sink_, log_);
+  if (processes.empty()) {
+    log_.Note(fmt::format("{}: no event that could be used", path.string()));
+    return;
+  }
+  ++trace_members_;
+  // One process a report: the file's name may say its rank. Several: the order of their devices.
+  const auto named = processes.size() == 1 ? RankFromFileName(path.string()) : std::nullopt;
+  for (ImportedProcess& process : processes) {
+    if (named) {
+      process.info.rank = RankId{*named};
+      sink_.UpdateProcess(process.index, process.info);
+    }
+    ranks_.Add(process, named ? RankSource::kFileName : RankSource::kNone, path.string());
+  }
 }
 
 void Import::CheckWorldSize(const std::string& file, std::optional<int32_t> world_size) {
