@@ -16,6 +16,7 @@ teller_require_package(spdlog libspdlog-dev QUIET)
 teller_require_package(nlohmann_json nlohmann-json3-dev QUIET)
 teller_require_package(CLI11 libcli11-dev QUIET)
 teller_require_package(SQLite3 libsqlite3-dev QUIET)
+teller_require_package(ZLIB zlib1g-dev QUIET)
 teller_require_package(simdjson libsimdjson-dev QUIET)
 
 foreach(pair sentencepiece:libsentencepiece-dev libarchive:libarchive-dev cpp-httplib:libcpp-httplib-dev libxxhash:libxxhash-dev)

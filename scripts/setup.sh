@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 PACKAGES=(build-essential cmake ninja-build ccache pkg-config git python3-venv libhdf5-dev libyaml-cpp-dev
   libsentencepiece-dev libgtest-dev libgmock-dev libbenchmark-dev libcli11-dev libfmt-dev libspdlog-dev
-  nlohmann-json3-dev libsimdjson-dev libsqlite3-dev libarchive-dev libcpp-httplib-dev libgloo-dev libxxhash-dev
+  nlohmann-json3-dev libsimdjson-dev libsqlite3-dev zlib1g-dev libarchive-dev libcpp-httplib-dev libgloo-dev libxxhash-dev
   iproute2 util-linux clang-format)
 
 missing=()

@@ -14,7 +14,10 @@
 #include "src/interop/input_files.h"
 #include "src/interop/kineto.h"
 #include "src/interop/log_lines.h"
+#include "src/interop/merge.h"
+#include "src/interop/nccl_inspector.h"
 #include "src/interop/nsight.h"
+#include "src/interop/published_import.h"
 #include "src/interop/rank_names.h"
 
 namespace teller::interop {
@@ -100,6 +103,19 @@ bool IsTrace(InputFormat format) {
   return format != InputFormat::kLog && format != InputFormat::kNone;
 }
 
+trace::TraceMeta MetaOf(const ImportPlan& plan) {
+  if (plan.format == InputFormat::kTeller) {
+    std::vector<fs::path> traces;
+    for (const PlannedFile& file : plan.files) {
+      if (file.format == InputFormat::kTeller) traces.push_back(file.path);
+    }
+    return MergedMeta(traces);
+  }
+  return {.run_id = NameRun(plan.files),
+          .clock = "realtime",
+          .workload = fmt::format("import:{}", FormatName(plan.format))};
+}
+
 void AddFile(ImportPlan& plan, const fs::path& path, bool named) {
   const DetectedFormat detected = DetectFile(path);
   if (detected.format == InputFormat::kNone) {
@@ -132,6 +148,8 @@ class Import {
   void ReadMember(const PlannedFile& file, const Member& member);
   void ReadKineto(const Member& member, PeekableStream& in);
   void ReadNsight(const fs::path& path);
+  void ReadPublished(const Member& member, PeekableStream& in);
+  void AddStated(const std::string& file, const std::vector<ImportedProcess>& processes);
   void CheckWorldSize(const std::string& file, std::optional<int32_t> world_size);
 
   const ImportPlan& plan_;
@@ -155,8 +173,10 @@ ImportLog Import::Run() {
 }
 
 void Import::ReadFile(const PlannedFile& file) {
-  if (file.format == InputFormat::kNsight) {
-    ReadNsight(file.path);
+  if (file.format == InputFormat::kNsight) return ReadNsight(file.path);
+  if (file.format == InputFormat::kTeller) {
+    CopyTrace(file.path, sink_, ranks_, log_);
+    ++trace_members_;
     return;
   }
   ForEachMember(file.path, log_, [&](const Member& member) { ReadMember(file, member); });
@@ -172,6 +192,10 @@ void Import::ReadMember(const PlannedFile& file, const Member& member) {
   }
   if (format == InputFormat::kKineto) {
     ReadKineto(member, in);
+  } else if (format == InputFormat::kPublished) {
+    ReadPublished(member, in);
+  } else if (format == InputFormat::kInspector) {
+    AddStated(member.name, ImportNcclInspector(in, options_, sink_, log_));
   } else if (format == InputFormat::kLog) {
     ImportLogFile(in, file.path.filename().string(), options_, sink_, log_);
   }
@@ -212,6 +236,23 @@ void Import::ReadNsight(const fs::path& path) {
   }
 }
 
+void Import::ReadPublished(const Member& member, PeekableStream& in) {
+  if (trace_members_ > 0) {
+    throw DataError(fmt::format(
+        "{} is a second sample of the published layout: give one sample at a time", member.name));
+  }
+  AddStated(member.name, ImportPublished(in, options_, sink_, log_));
+}
+
+/// Processes that state their ranks themselves, or have none.
+void Import::AddStated(const std::string& file, const std::vector<ImportedProcess>& processes) {
+  if (!processes.empty()) ++trace_members_;
+  for (const ImportedProcess& process : processes) {
+    ranks_.Add(process, process.info.rank == kNoRank ? RankSource::kNone : RankSource::kStated,
+               file);
+  }
+}
+
 void Import::CheckWorldSize(const std::string& file, std::optional<int32_t> world_size) {
   if (!world_size) return;
   if (world_size_ && *world_size_ != *world_size) {
@@ -236,9 +277,7 @@ ImportPlan PlanImport(const std::vector<fs::path>& inputs) {
     throw DataError(fmt::format("cannot import {}: nothing in it is of a kind that is read here",
                                 inputs.empty() ? "nothing" : inputs.front().string()));
   }
-  plan.meta.workload = fmt::format("import:{}", FormatName(plan.format));
-  plan.meta.clock = "realtime";
-  plan.meta.run_id = NameRun(plan.files);
+  plan.meta = MetaOf(plan);
   return plan;
 }
 
