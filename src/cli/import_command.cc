@@ -55,6 +55,10 @@ void RunImport(const ImportCommandOptions& options) {
     RunInfo({.file = options.output, .json = true});
     return;
   }
+  if (options.json) {
+    RunInfo({.file = options.output, .json = true});
+    return;
+  }
   PrintLog(log);
   fmt::print("\nwrote {}\n", options.output);
 }

@@ -26,6 +26,11 @@ bool IsDeviceItem(const trace::EventTable& events, std::size_t i) {
          (events.layer[i] == Layer::kComm && (events.flags[i] & trace::kFlagOnDevice) != 0);
 }
 
+// What an item is to the device: a collective that runs there is a kernel.
+Kind DeviceKind(const trace::EventTable& events, std::size_t i) {
+  return events.layer[i] == Layer::kComm ? Kind::kKernel : events.kind[i];
+}
+
 // First begin and last end of what has times, on the process's clock.
 struct Extent {
   int64_t begin_ns = INT64_MAX;
@@ -63,10 +68,8 @@ void CountLinks(const trace::EventTable& events, LinkSummary& links) {
 void CountEvents(const trace::EventTable& events, ProcessSummary& process, TraceSummary& summary) {
   for (std::size_t i = 0; i < events.size(); ++i) {
     ++process.counts[static_cast<std::size_t>(events.layer[i])];
-    if (events.layer[i] == Layer::kDevice &&
-        std::ranges::find(kDeviceKinds, events.kind[i]) != std::end(kDeviceKinds)) {
-      ++summary.device_kinds[std::string(KindName(events.kind[i]))];
-    }
+    if (IsDeviceItem(events, i))
+      ++summary.device_kinds[std::string(KindName(DeviceKind(events, i)))];
     if (events.source[i] != trace::Source::kImport) {
       ++summary.source_counts[std::string(SourceName(events.source[i]))];
     }
