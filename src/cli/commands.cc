@@ -1,19 +1,23 @@
 #include "src/cli/commands.h"
 
 #include "src/cli/collect_command.h"
+#include "src/cli/evaluate_command.h"
 #include "src/cli/import_command.h"
 #include "src/cli/info_command.h"
 #include "src/cli/inject_command.h"
 #include "src/cli/restore_command.h"
+#include "src/cli/train_command.h"
 
 namespace teller::cli {
 
 void AddCommands(CLI::App& app, int& exit_code) {
   AddCollectCommand(app, exit_code);
+  AddEvaluateCommand(app);
   AddImportCommand(app);
   AddInfoCommand(app, exit_code);
   AddInjectCommand(app, exit_code);
   AddRestoreCommand(app);
+  AddTrainCommand(app);
 }
 
 }  // namespace teller::cli
