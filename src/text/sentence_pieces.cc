@@ -53,14 +53,10 @@ SentencePieces::SentencePieces(SentencePieces&&) noexcept = default;
 SentencePieces SentencePieces::Train(std::span<const std::string> lines,
                                      const TrainOptions& options) {
   std::unordered_map<std::string, std::string> settings = {
-      {"model_type", "bpe"},
-      {"vocab_size", std::to_string(options.vocabulary_size)},
-      {"hard_vocab_limit", "false"},
-      {"normalization_rule_name", "identity"},
-      {"character_coverage", "1.0"},
-      {"byte_fallback", options.byte_fallback ? "true" : "false"},
-      {"num_threads", "1"},
-      {"minloglevel", "2"},
+      {"model_type", "bpe"},         {"vocab_size", std::to_string(options.vocabulary_size)},
+      {"hard_vocab_limit", "false"}, {"normalization_rule_name", "identity"},
+      {"character_coverage", "1.0"}, {"byte_fallback", options.byte_fallback ? "true" : "false"},
+      {"num_threads", "1"},          {"minloglevel", "2"},
   };
   if (!options.user_symbols.empty()) {
     settings["user_defined_symbols"] = Joined(options.user_symbols);

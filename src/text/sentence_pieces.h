@@ -12,12 +12,13 @@ namespace teller::text {
 
 /// How a vocabulary is trained. Training is deterministic: same lines and options, same bytes.
 struct TrainOptions {
-  int vocabulary_size = 512;                ///< an upper limit where the lines have fewer pieces
-  std::vector<std::string> user_symbols;    ///< kept whole always, for example '<num>'
-  bool byte_fallback = false;               ///< spell unknown characters as bytes (adds 256 pieces)
+  int vocabulary_size = 512;              ///< an upper limit where the lines have fewer pieces
+  std::vector<std::string> user_symbols;  ///< kept whole always, for example '<num>'
+  bool byte_fallback = false;             ///< spell unknown characters as bytes (adds 256 pieces)
 };
 
-/// A SentencePiece vocabulary (BPE, no normalisation): text to ids and back. Const calls may come from any thread.
+/// A SentencePiece vocabulary (BPE, no normalisation): text to ids and back. Const calls may come
+/// from any thread.
 class SentencePieces {
  public:
   /// Trains on `lines`. Throws DataError where they are too few for the smallest vocabulary.

@@ -10,8 +10,8 @@
 namespace teller::serve {
 namespace {
 
-// The one subscriber of the process. `active` is what a site looks at: null while off. The context is stored before
-// the callback and read after it.
+// The one subscriber of the process. `active` is what a site looks at: null while off. The context
+// is stored before the callback and read after it.
 std::mutex subscriber_mutex;
 std::atomic<TellerActivityCallback> subscriber{nullptr};
 std::atomic<TellerActivityCallback> active{nullptr};

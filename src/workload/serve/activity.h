@@ -19,15 +19,16 @@ struct ActivityDetail {
   int32_t peer = -1;
 };
 
-/// Opens the library that TELLER_CPU_STREAM_INJECTION64_PATH names and hands it the activity interface. Without the
-/// variable nothing happens; a library that cannot be used is one line on stderr. Call once, before any stream exists.
+/// Opens the library that TELLER_CPU_STREAM_INJECTION64_PATH names and hands it the activity
+/// interface. Without the variable nothing happens; a library that cannot be used is one line on
+/// stderr. Call once, before any stream exists.
 void LoadActivityInjection();
 
 /// The interface that an injected library receives; tests subscribe through it.
 const TellerActivityApi& ActivityApi();
 
-/// Tells the subscriber of the begin and the end of a call (or of an item on a stream) around its own lifetime.
-/// With no subscriber each costs one relaxed load.
+/// Tells the subscriber of the begin and the end of a call (or of an item on a stream) around its
+/// own lifetime. With no subscriber each costs one relaxed load.
 class ActivityScope {
  public:
   enum class Place { kCall, kItem };

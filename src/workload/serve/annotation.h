@@ -4,7 +4,8 @@
 
 namespace teller::serve {
 
-/// An NVTX range on this thread for the object's lifetime. Without a tool it costs a few nanoseconds.
+/// An NVTX range on this thread for the object's lifetime. Without a tool it costs a few
+/// nanoseconds.
 class AnnotatedRange {
  public:
   explicit AnnotatedRange(const char* name);

@@ -47,8 +47,10 @@ bool Boolean(const json& body, const char* key) {
 std::vector<int32_t> PromptIds(const json& ids, const text::SentencePieces& pieces) {
   std::vector<int32_t> prompt;
   for (const json& id : ids) {
-    const bool known = id.is_number_integer() && id.get<int64_t>() >= 0 && id.get<int64_t>() < pieces.size();
-    if (!known) Refuse("prompt token ids must be integers from 0 to " + std::to_string(pieces.size() - 1));
+    const bool known =
+        id.is_number_integer() && id.get<int64_t>() >= 0 && id.get<int64_t>() < pieces.size();
+    if (!known)
+      Refuse("prompt token ids must be integers from 0 to " + std::to_string(pieces.size() - 1));
     prompt.push_back(id.get<int32_t>());
   }
   return prompt;
@@ -57,7 +59,8 @@ std::vector<int32_t> PromptIds(const json& ids, const text::SentencePieces& piec
 std::vector<int32_t> Prompt(const json& body, const text::SentencePieces& pieces) {
   const auto it = body.find("prompt");
   if (it == body.end()) Refuse("prompt is missing");
-  const json& prompt = it->is_array() && it->size() == 1 && !it->front().is_number() ? it->front() : *it;
+  const json& prompt =
+      it->is_array() && it->size() == 1 && !it->front().is_number() ? it->front() : *it;
   if (prompt.is_array()) return PromptIds(prompt, pieces);
   if (!prompt.is_string()) Refuse("prompt must be one text or one list of token ids");
   const AnnotatedRange range("tokenize");
@@ -67,7 +70,9 @@ std::vector<int32_t> Prompt(const json& body, const text::SentencePieces& pieces
 void RefuseUnsupported(const json& body, const ModelOptions& model) {
   const auto name = body.find("model");
   if (name != body.end() && !name->is_null() && *name != model.name) {
-    Refuse("The model `" + (name->is_string() ? name->get<std::string>() : Dump(*name)) + "` does not exist.", 404);
+    Refuse("The model `" + (name->is_string() ? name->get<std::string>() : Dump(*name)) +
+               "` does not exist.",
+           404);
   }
   const auto temperature = body.find("temperature");
   if (temperature != body.end() && !temperature->is_null() && *temperature != 0) {
@@ -81,8 +86,10 @@ void Read(const json& body, const ModelOptions& model, const text::SentencePiece
   RefuseUnsupported(body, model);
   request.engine.prompt = Prompt(body, pieces);
   if (request.engine.prompt.empty()) Refuse("prompt is empty");
-  request.engine.max_tokens = static_cast<int>(Integer(body, "max_tokens", 16, 1, model.max_length));
-  const std::size_t total = request.engine.prompt.size() + static_cast<std::size_t>(request.engine.max_tokens);
+  request.engine.max_tokens =
+      static_cast<int>(Integer(body, "max_tokens", 16, 1, model.max_length));
+  const std::size_t total =
+      request.engine.prompt.size() + static_cast<std::size_t>(request.engine.max_tokens);
   if (total > static_cast<std::size_t>(model.max_length)) {
     Refuse("This model's maximum context length is " + std::to_string(model.max_length) +
            " tokens. However, you requested " + std::to_string(total) + " tokens.");
@@ -90,10 +97,13 @@ void Read(const json& body, const ModelOptions& model, const text::SentencePiece
   request.engine.stop_token = Boolean(body, "ignore_eos") ? -1 : pieces.end_id();
   request.stream = Boolean(body, "stream");
   const auto options = body.find("stream_options");
-  request.include_usage = options != body.end() && options->is_object() && Boolean(*options, "include_usage");
+  request.include_usage =
+      options != body.end() && options->is_object() && Boolean(*options, "include_usage");
 }
 
-const char* ReasonName(FinishReason finish) { return finish == FinishReason::kStop ? "stop" : "length"; }
+const char* ReasonName(FinishReason finish) {
+  return finish == FinishReason::kStop ? "stop" : "length";
+}
 
 json Usage(std::size_t prompt_tokens, std::size_t output_tokens) {
   return {{"prompt_tokens", prompt_tokens},
@@ -110,10 +120,11 @@ json Completion(const std::string& id, const std::string& model, int64_t created
 }
 
 json Choice(const std::string& text, FinishReason finish) {
-  return {{"index", 0},
-          {"text", text},
-          {"logprobs", nullptr},
-          {"finish_reason", finish == FinishReason::kNone ? json(nullptr) : json(ReasonName(finish))}};
+  return {
+      {"index", 0},
+      {"text", text},
+      {"logprobs", nullptr},
+      {"finish_reason", finish == FinishReason::kNone ? json(nullptr) : json(ReasonName(finish))}};
 }
 
 std::string Event(const json& value) { return "data: " + Dump(value) + "\n\n"; }
@@ -122,7 +133,8 @@ std::string Event(const json& value) { return "data: " + Dump(value) + "\n\n"; }
 
 std::string RequestError::ToJson() const {
   const char* type = status == 404 ? "NotFoundError" : "BadRequestError";
-  return Dump({{"error", {{"message", message}, {"type", type}, {"param", nullptr}, {"code", status}}}});
+  return Dump(
+      {{"error", {{"message", message}, {"type", type}, {"param", nullptr}, {"code", status}}}});
 }
 
 std::optional<RequestError> ParseCompletion(std::string_view body, const ModelOptions& model,

@@ -26,8 +26,9 @@ struct CompletionRequest {
   bool include_usage = false;
 };
 
-/// Reads a body: `prompt` (text or token ids; one), `max_tokens`, `ignore_eos`, `stream`, `stream_options`, `model`,
-/// `temperature` (0 only: decoding is greedy), `n` (1 only). Other keys are ignored. Anything may be in it.
+/// Reads a body: `prompt` (text or token ids; one), `max_tokens`, `ignore_eos`, `stream`,
+/// `stream_options`, `model`, `temperature` (0 only: decoding is greedy), `n` (1 only). Other keys
+/// are ignored. Anything may be in it.
 std::optional<RequestError> ParseCompletion(std::string_view body, const ModelOptions& model,
                                             const text::SentencePieces& pieces,
                                             CompletionRequest& request);

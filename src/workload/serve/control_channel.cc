@@ -23,10 +23,10 @@
 namespace teller::serve {
 namespace {
 
-constexpr uint32_t kHelloMagic = 0x54484c4f;              // 'THLO'
-constexpr uint32_t kMaxWords = 1u << 22;                  // of a message
-constexpr int kRetryMs = 20;                              // between attempts to reach rank 0
-constexpr int kPollMs = 200;                              // between looks at signals
+constexpr uint32_t kHelloMagic = 0x54484c4f;  // 'THLO'
+constexpr uint32_t kMaxWords = 1u << 22;      // of a message
+constexpr int kRetryMs = 20;                  // between attempts to reach rank 0
+constexpr int kPollMs = 200;                  // between looks at signals
 constexpr int64_t kNsPerSecond = 1000000000;
 
 struct Hello {
@@ -161,10 +161,14 @@ Socket Connect(const ControlChannel::Options& options) {
 
 std::string Refusal(Answer answer) {
   switch (answer) {
-    case Answer::kOtherConfig: return "its configuration differs; start all ranks with one file";
-    case Answer::kOtherWorld: return "its --world-size or rank does not fit rank 0's --world-size";
-    case Answer::kRankTaken: return "another process already has its rank";
-    case Answer::kWelcome: break;
+    case Answer::kOtherConfig:
+      return "its configuration differs; start all ranks with one file";
+    case Answer::kOtherWorld:
+      return "its --world-size or rank does not fit rank 0's --world-size";
+    case Answer::kRankTaken:
+      return "another process already has its rank";
+    case Answer::kWelcome:
+      break;
   }
   return "it answered something else; is another program listening there?";
 }
@@ -200,8 +204,7 @@ struct ControlChannel::State {
     }
   }
   static std::size_t PeerCount(const Options& options) {
-    return options.rank == 0 ? static_cast<std::size_t>(options.world_size - 1)
-                             : std::size_t{1};
+    return options.rank == 0 ? static_cast<std::size_t>(options.world_size - 1) : std::size_t{1};
   }
   int RankOf(std::size_t peer) const { return options.rank == 0 ? static_cast<int>(peer) + 1 : 0; }
 
@@ -224,10 +227,10 @@ void ControlChannel::State::Meet(int store_port) {
   for (std::size_t met = 0; met < peers.size();) {
     const int64_t left_ms = (until - MonotonicNs()) / 1000000;
     if (left_ms <= 0 || !WaitReady(listener.fd(), POLLIN, left_ms)) {
-      throw DeviceError("waiting for " + std::to_string(peers.size() - met) +
-                        " more rank(s) on " + options.address + ":" +
-                        std::to_string(options.port) + ": none came within " +
-                        std::to_string(options.timeout_s) + " s; are they running?");
+      throw DeviceError("waiting for " + std::to_string(peers.size() - met) + " more rank(s) on " +
+                        options.address + ":" + std::to_string(options.port) +
+                        ": none came within " + std::to_string(options.timeout_s) +
+                        " s; are they running?");
     }
     Socket socket(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
     if (socket.open() && Introduce(std::move(socket), store_port)) ++met;
@@ -241,12 +244,12 @@ bool ControlChannel::State::Introduce(Socket socket, int store_port) {
   if (!ReceiveAll(socket.fd(), &hello, sizeof hello) || hello.magic != kHelloMagic) return false;
   const bool fits = hello.rank >= 1 && hello.rank < options.world_size;
   const std::size_t peer = fits ? static_cast<std::size_t>(hello.rank - 1) : 0;
-  const Welcome welcome = {
-      fits ? Judge(hello, options, peers[peer].open()) : Answer::kOtherWorld, store_port};
+  const Welcome welcome = {fits ? Judge(hello, options, peers[peer].open()) : Answer::kOtherWorld,
+                           store_port};
   if (!SendAll(socket.fd(), &welcome, sizeof welcome)) return false;
   if (welcome.answer != Answer::kWelcome) {
-    throw DeviceError("rank " + std::to_string(hello.rank) + " was turned away: " +
-                      Refusal(welcome.answer));
+    throw DeviceError("rank " + std::to_string(hello.rank) +
+                      " was turned away: " + Refusal(welcome.answer));
   }
   Tune(socket.fd(), options.timeout_s);
   peers[peer] = std::move(socket);
@@ -257,9 +260,8 @@ bool ControlChannel::State::Introduce(Socket socket, int store_port) {
 int ControlChannel::State::Join() {
   Socket socket = Connect(options);
   Tune(socket.fd(), options.timeout_s);
-  const Hello hello = {.rank = options.rank,
-                       .world_size = options.world_size,
-                       .config_hash = options.config_hash};
+  const Hello hello = {
+      .rank = options.rank, .world_size = options.world_size, .config_hash = options.config_hash};
   Welcome welcome;
   const bool answered = SendAll(socket.fd(), &hello, sizeof hello) &&
                         WaitReady(socket.fd(), POLLIN, options.timeout_s * 1000) &&
@@ -329,9 +331,8 @@ std::vector<int32_t> ControlChannel::Receive(int wait_ms) {
 
 void ControlChannel::Watch(std::function<void(const std::string&)> on_death) {
   if (state_->peers.empty()) return;
-  state_->watcher = std::thread([this, on_death = std::move(on_death)] {
-    state_->WatchLoop(on_death);
-  });
+  state_->watcher =
+      std::thread([this, on_death = std::move(on_death)] { state_->WatchLoop(on_death); });
 }
 
 void ControlChannel::Leave() { state_->leaving = true; }

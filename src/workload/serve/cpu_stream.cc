@@ -194,10 +194,7 @@ ActivityDetail EventCall(const char* name, uint32_t stream, uint64_t correlation
 }
 
 ActivityDetail SyncCall(const char* name, uint32_t stream, uint64_t correlation) {
-  return {.kind = TELLER_ACTIVITY_SYNC,
-          .stream = stream,
-          .correlation = correlation,
-          .name = name};
+  return {.kind = TELLER_ACTIVITY_SYNC, .stream = stream, .correlation = correlation, .name = name};
 }
 
 }  // namespace

@@ -30,8 +30,9 @@ struct Shard {
   int64_t first_row = 0, rows = 0, first_column = 0, columns = 0;
 };
 
-/// Fills `out` [rows, columns] with a shard of the whole matrix [.., whole_columns] named `name`: normal numbers with
-/// deviation 1 / sqrt(inputs). The whole matrix is drawn, so that every sharding sees the same numbers.
+/// Fills `out` [rows, columns] with a shard of the whole matrix [.., whole_columns] named `name`:
+/// normal numbers with deviation 1 / sqrt(inputs). The whole matrix is drawn, so that every
+/// sharding sees the same numbers.
 void FillShard(float* out, int64_t seed, const std::string& name, int64_t whole_rows,
                int64_t whole_columns, const Shard& shard) {
   Random random(static_cast<uint64_t>(seed), name);
@@ -61,7 +62,8 @@ class StepBuffer {
 
   void CopyToDevice(CpuDevice& device, CpuDevice::Stream stream) {
     device_.resize(std::max(device_.size(), host_.size()));
-    device.Copy(stream, "memcpy_htod", device_.data(), host_.data(), host_.size() * sizeof(int32_t));
+    device.Copy(stream, "memcpy_htod", device_.data(), host_.data(),
+                host_.size() * sizeof(int32_t));
   }
   Tensor View(std::size_t first, at::IntArrayRef sizes) {
     return at::from_blob(device_.data() + first, sizes, at::kInt);
@@ -80,7 +82,8 @@ struct Decoder::State {
 
   Tensor RowShard(const std::string& name, int64_t rows, int64_t columns) const;
   Tensor ColumnShard(const std::string& name, int64_t rows, int64_t columns) const;
-  Tensor Stacked(const std::string& layer, const std::vector<std::pair<std::string, int64_t>>& parts) const;
+  Tensor Stacked(const std::string& layer,
+                 const std::vector<std::pair<std::string, int64_t>>& parts) const;
   Layer MakeLayer(int index) const;
   Tensor MakeCosSin() const;
   void AppendItem(const PlanItem& item, int32_t first_row);
@@ -100,15 +103,16 @@ struct Decoder::State {
   Tensor embedding, final_norm, head, cos_sin;
   std::vector<Layer> layers;
 
-  // Of the current step. `inputs`: ids, positions, slots of all rows; then sequences; then the sampled rows.
+  // Of the current step. `inputs`: ids, positions, slots of all rows; then sequences; then the
+  // sampled rows.
   std::vector<int32_t> ids, positions, slots, sequences, sampled_rows;
   StepBuffer inputs, block_tables;
   Tensor ids_view, positions_view, slots_view, sequences_view, sampled_rows_view, block_tables_view;
   Tensor logits;  ///< [ranks, rows, vocabulary / ranks]; undefined: no row is sampled
 };
 
-Decoder::State::State(const ModelOptions& model, const Scheduler::Options& engine, CpuDevice& device,
-                      ProcessGroup* group)
+Decoder::State::State(const ModelOptions& model, const Scheduler::Options& engine,
+                      CpuDevice& device, ProcessGroup* group)
     : model(model),
       engine(engine),
       device(device),
@@ -234,8 +238,9 @@ Tensor Decoder::State::RunLayer(Layer& layer, const Tensor& input, Tensor& resid
   Tensor qkv = operators::Linear(input, layer.qkv);
   operators::Rope(qkv, positions_view, cos_sin, heads, kv_heads);
   operators::ReshapeAndCache(qkv, slots_view, layer.key_cache, layer.value_cache);
-  const Tensor attended = operators::PagedAttention(qkv, layer.key_cache, layer.value_cache, sequences_view,
-                                                    block_tables_view, engine.block_tokens);
+  const Tensor attended =
+      operators::PagedAttention(qkv, layer.key_cache, layer.value_cache, sequences_view,
+                                block_tables_view, engine.block_tokens);
   Tensor projected = operators::Linear(attended, layer.output);
   Reduce(projected);
   const Tensor normed = operators::AddRmsNorm(projected, residual, layer.feed_forward_norm);
@@ -245,9 +250,11 @@ Tensor Decoder::State::RunLayer(Layer& layer, const Tensor& input, Tensor& resid
   return added;
 }
 
+void UseOneThread() { at::set_num_threads(1); }
+
 Decoder::Decoder(const ModelOptions& model, const Scheduler::Options& engine, CpuDevice& device,
                  ProcessGroup* tensor_group) {
-  at::set_num_threads(1);
+  UseOneThread();
   const c10::InferenceMode guard;
   state_ = std::make_unique<State>(model, engine, device, tensor_group);
   SetOperatorContext({.device = &device, .stream = state_->stream, .tensor_group = tensor_group});
@@ -257,7 +264,8 @@ Decoder::~Decoder() = default;
 
 void Decoder::Prepare(const StepPlan& plan) {
   State& s = *state_;
-  for (auto* values : {&s.ids, &s.positions, &s.slots, &s.sequences, &s.sampled_rows}) values->clear();
+  for (auto* values : {&s.ids, &s.positions, &s.slots, &s.sequences, &s.sampled_rows})
+    values->clear();
   std::size_t table_width = 1;
   for (const PlanItem& item : plan.items) {
     s.AppendItem(item, static_cast<int32_t>(s.ids.size()));
@@ -265,10 +273,12 @@ void Decoder::Prepare(const StepPlan& plan) {
   }
   s.block_tables.Clear();
   for (const PlanItem& item : plan.items) {
-    s.block_tables.host().insert(s.block_tables.host().end(), item.blocks.begin(), item.blocks.end());
+    s.block_tables.host().insert(s.block_tables.host().end(), item.blocks.begin(),
+                                 item.blocks.end());
     s.block_tables.host().resize(s.block_tables.size() + table_width - item.blocks.size());
   }
-  s.MapInputs(static_cast<int64_t>(s.ids.size()), static_cast<int64_t>(plan.items.size()), table_width);
+  s.MapInputs(static_cast<int64_t>(s.ids.size()), static_cast<int64_t>(plan.items.size()),
+              table_width);
 }
 
 void Decoder::Forward() {
@@ -279,15 +289,16 @@ void Decoder::Forward() {
   for (std::size_t i = 0; i < s.layers.size(); ++i) {
     const Tensor added = s.RunLayer(s.layers[i], x, residual);
     const bool last = i + 1 == s.layers.size();
-    x = operators::AddRmsNorm(added, residual, last ? s.final_norm : s.layers[i + 1].attention_norm);
+    x = operators::AddRmsNorm(added, residual,
+                              last ? s.final_norm : s.layers[i + 1].attention_norm);
   }
   s.logits = Tensor();
   if (s.sampled_rows.empty()) return;
   const Tensor own = operators::Linear(operators::SelectRows(x, s.sampled_rows_view), s.head);
-  s.logits = s.group != nullptr
-                 ? operators::AllGather(own)
-                 : at::from_blob(own.mutable_data_ptr<float>(), {1, own.size(0), own.size(1)},
-                                 [own](void*) {}, at::kFloat);
+  s.logits = s.group != nullptr ? operators::AllGather(own)
+                                : at::from_blob(
+                                      own.mutable_data_ptr<float>(), {1, own.size(0), own.size(1)},
+                                      [own](void*) {}, at::kFloat);
 }
 
 std::vector<int32_t> Decoder::Sample() {

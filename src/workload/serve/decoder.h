@@ -11,9 +11,14 @@
 
 namespace teller::serve {
 
-/// One rank's shard of a Llama-style decoder with its paged KV cache, on one stream of the device. Attention heads and
-/// the feed-forward width are split over the tensor group, two all-reduces a layer; the logits are gathered, so that
-/// every rank samples the same token. Weights come from `model.seed` and do not depend on the number of ranks.
+/// Keeps the BLAS and torch on this thread. The setting is a thread's own: every thread that
+/// computes calls it.
+void UseOneThread();
+
+/// One rank's shard of a Llama-style decoder with its paged KV cache, on one stream of the device.
+/// Attention heads and the feed-forward width are split over the tensor group, two all-reduces a
+/// layer; the logits are gathered, so that every rank samples the same token. Weights come from
+/// `model.seed` and do not depend on the number of ranks.
 class Decoder {
  public:
   /// `tensor_group` null: one rank. All arguments outlive the decoder.
@@ -29,7 +34,8 @@ class Decoder {
   void Prepare(const StepPlan& plan);
   /// Queues the layers and the logits.
   void Forward();
-  /// The next token of every item with `samples`, in order. Waits for the device; throws what failed there.
+  /// The next token of every item with `samples`, in order. Waits for the device; throws what
+  /// failed there.
   std::vector<int32_t> Sample();
 
   /// Logits of the last step's sampled rows, after Sample: [row][vocabulary].

@@ -14,9 +14,9 @@
 namespace teller::serve {
 namespace {
 
-constexpr int kWaitMs = 200;                          // between looks at signals
-constexpr int kStopGraceMs = 2000;                    // for the other side to stop by itself
-constexpr int64_t kStatisticsNs = 10'000'000'000;     // as vLLM: every ten seconds
+constexpr int kWaitMs = 200;                       // between looks at signals
+constexpr int kStopGraceMs = 2000;                 // for the other side to stop by itself
+constexpr int64_t kStatisticsNs = 10'000'000'000;  // as vLLM: every ten seconds
 
 /// The part of a step that every rank does alike.
 std::vector<int32_t> RunOnDevice(const StepPlan& plan, Decoder& decoder) {
@@ -122,7 +122,8 @@ void Engine::Stop() {
   channel_.AwaitOthersLeaving(kStopGraceMs);
 }
 
-/// One engine iteration. What runs is decided before the range opens, because the range's name says it.
+/// One engine iteration. What runs is decided before the range opens, because the range's name says
+/// it.
 void Engine::Step() {
   const Scheduler::Decision decision = scheduler_.Schedule();
   TELLER_CHECK(!decision.plan.items.empty());
@@ -171,8 +172,10 @@ void Engine::LogStatistics() {
   if (statistics_.prompt_tokens + statistics_.generated_tokens > 0) {
     char text[256];
     std::snprintf(text, sizeof text,
-                  "Engine 000: Avg prompt throughput: %.1f tokens/s, Avg generation throughput: %.1f tokens/s, "
-                  "Running: %zu reqs, Waiting: %zu reqs, GPU KV cache usage: %.1f%%, Prefix cache hit rate: 0.0%%",
+                  "Engine 000: Avg prompt throughput: %.1f tokens/s, Avg generation throughput: "
+                  "%.1f tokens/s, "
+                  "Running: %zu reqs, Waiting: %zu reqs, GPU KV cache usage: %.1f%%, Prefix cache "
+                  "hit rate: 0.0%%",
                   static_cast<double>(statistics_.prompt_tokens) / seconds,
                   static_cast<double>(statistics_.generated_tokens) / seconds, scheduler_.running(),
                   scheduler_.waiting(), 100 * scheduler_.cache_usage());

@@ -37,8 +37,8 @@ class TokenStream {
   bool closed_ = false;
 };
 
-/// The engine of rank 0: takes requests from other threads, and step by step schedules, hands the plan to the other
-/// ranks and runs it on its own decoder.
+/// The engine of rank 0: takes requests from other threads, and step by step schedules, hands the
+/// plan to the other ranks and runs it on its own decoder.
 class Engine {
  public:
   Engine(const Scheduler::Options& options, Decoder& decoder, ControlChannel& channel);
@@ -56,7 +56,8 @@ class Engine {
   void Stop();
 
   /// Called after each step with its decision and outcomes; for --logits.
-  using Observer = std::function<void(const Scheduler::Decision&, const std::vector<Scheduler::Outcome>&)>;
+  using Observer =
+      std::function<void(const Scheduler::Decision&, const std::vector<Scheduler::Outcome>&)>;
   void Observe(Observer observer) { observer_ = std::move(observer); }
 
  private:
@@ -87,8 +88,8 @@ class Engine {
   } statistics_;
 };
 
-/// The loop of the other ranks: runs rank 0's plans until it says stop. After SIGTERM it waits for that stop for a
-/// moment, then leaves. Throws DeviceError.
+/// The loop of the other ranks: runs rank 0's plans until it says stop. After SIGTERM it waits for
+/// that stop for a moment, then leaves. Throws DeviceError.
 void FollowRankZero(Decoder& decoder, ControlChannel& channel);
 
 }  // namespace teller::serve

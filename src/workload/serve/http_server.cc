@@ -35,7 +35,8 @@ std::string RandomHex() {
   return text;
 }
 
-/// 'cmpl-' and the client's X-Request-Id where it is a plain name, else a random one, as vLLM does it.
+/// 'cmpl-' and the client's X-Request-Id where it is a plain name, else a random one, as vLLM does
+/// it.
 std::string MakeRequestId(const httplib::Request& request) {
   const std::string wanted = request.get_header_value("X-Request-Id");
   const bool plain = !wanted.empty() && wanted.size() <= 64 &&
@@ -47,9 +48,12 @@ std::string MakeRequestId(const httplib::Request& request) {
 
 /// One streamed answer; lives as long as its connection.
 struct StreamedAnswer {
-  StreamedAnswer(std::shared_ptr<TokenStream> tokens, const text::SentencePieces& pieces, CompletionWriter writer,
-                 bool include_usage)
-      : tokens(std::move(tokens)), decoder(pieces), writer(std::move(writer)), include_usage(include_usage) {}
+  StreamedAnswer(std::shared_ptr<TokenStream> tokens, const text::SentencePieces& pieces,
+                 CompletionWriter writer, bool include_usage)
+      : tokens(std::move(tokens)),
+        decoder(pieces),
+        writer(std::move(writer)),
+        include_usage(include_usage) {}
 
   /// The next events; false when the stream is over for any reason.
   bool Write(httplib::DataSink& sink) {
@@ -73,6 +77,23 @@ struct StreamedAnswer {
   bool ended = false;
 };
 
+const char* ReasonPhrase(int status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 400:
+      return "Bad Request";
+    case 404:
+      return "Not Found";
+    case 413:
+      return "Payload Too Large";
+    case 503:
+      return "Service Unavailable";
+    default:
+      return "Error";
+  }
+}
+
 void Answer(httplib::Response& response, const RequestError& error) {
   response.status = error.status;
   response.set_content(error.ToJson(), "application/json");
@@ -85,7 +106,8 @@ struct HttpServer::State {
       : config(config), pieces(pieces), created_s(std::time(nullptr)) {}
 
   void Complete(const httplib::Request& http, httplib::Response& response);
-  void AnswerWhole(httplib::Response& response, TokenStream& tokens, const CompletionWriter& writer) const;
+  void AnswerWhole(httplib::Response& response, TokenStream& tokens,
+                   const CompletionWriter& writer) const;
   void SetRoutes();
 
   const ServeConfig& config;
@@ -102,7 +124,8 @@ void HttpServer::State::Complete(const httplib::Request& http, httplib::Response
   if (const auto error = ParseCompletion(http.body, config.model, pieces, request)) {
     return Answer(response, *error);
   }
-  if (const std::string why = engine->WhyNever(request.engine); !why.empty()) return Answer(response, {400, why});
+  if (const std::string why = engine->WhyNever(request.engine); !why.empty())
+    return Answer(response, {400, why});
   const std::string id = MakeRequestId(http);
   request.engine.id = id + "-0";
   CompletionWriter writer(id, config.model.name, std::time(nullptr), request.engine.prompt.size());
@@ -110,8 +133,8 @@ void HttpServer::State::Complete(const httplib::Request& http, httplib::Response
   SERVICE_INFO("Added request " + engine_id + ".");
   auto tokens = engine->Submit(std::move(request.engine));
   if (!request.stream) return AnswerWhole(response, *tokens, writer);
-  auto answer =
-      std::make_shared<StreamedAnswer>(std::move(tokens), pieces, std::move(writer), request.include_usage);
+  auto answer = std::make_shared<StreamedAnswer>(std::move(tokens), pieces, std::move(writer),
+                                                 request.include_usage);
   response.set_chunked_content_provider(
       "text/event-stream",
       [answer](std::size_t /*offset*/, httplib::DataSink& sink) { return answer->Write(sink); },
@@ -136,17 +159,19 @@ void HttpServer::State::AnswerWhole(httplib::Response& response, TokenStream& to
 }
 
 void HttpServer::State::SetRoutes() {
-  server.Get("/health", [](const httplib::Request&, httplib::Response& response) { response.status = 200; });
+  server.Get("/health",
+             [](const httplib::Request&, httplib::Response& response) { response.status = 200; });
   server.Get("/v1/models", [this](const httplib::Request&, httplib::Response& response) {
     response.set_content(ModelsJson(config.model, created_s), "application/json");
   });
-  server.Post("/v1/completions", [this](const httplib::Request& request, httplib::Response& response) {
-    Complete(request, response);
-  });
+  server.Post("/v1/completions",
+              [this](const httplib::Request& request, httplib::Response& response) {
+                Complete(request, response);
+              });
   server.set_logger([](const httplib::Request& request, const httplib::Response& response) {
-    LogHttp(request.remote_addr + ":" + std::to_string(request.remote_port) + " - \"" + request.method + " " +
-            request.path + " " + request.version + "\" " + std::to_string(response.status) + " " +
-            httplib::detail::status_message(response.status));
+    LogHttp(request.remote_addr + ":" + std::to_string(request.remote_port) + " - \"" +
+            request.method + " " + request.path + " " + request.version + "\" " +
+            std::to_string(response.status) + " " + ReasonPhrase(response.status));
   });
 }
 

@@ -9,12 +9,14 @@
 
 namespace teller::serve {
 
-/// The OpenAI-compatible interface of rank 0: GET /health, GET /v1/models, POST /v1/completions (whole or streamed).
-/// One thread a connection, one request a connection. Nothing that a client sends ends the service.
+/// The OpenAI-compatible interface of rank 0: GET /health, GET /v1/models, POST /v1/completions
+/// (whole or streamed). One thread a connection, one request a connection. Nothing that a client
+/// sends ends the service.
 class HttpServer {
  public:
   /// Takes the port at once, answers from Start on. Throws DeviceError: port in use, bad address.
-  HttpServer(const std::string& host, int port, const ServeConfig& config, const text::SentencePieces& pieces);
+  HttpServer(const std::string& host, int port, const ServeConfig& config,
+             const text::SentencePieces& pieces);
   ~HttpServer();  ///< stops; requests still open must have been closed by the engine
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

@@ -8,7 +8,8 @@
 namespace teller::serve::kernels {
 namespace {
 
-/// Eight partial sums, so that the compiler may use vectors without reordering a sum behind our back.
+/// Eight partial sums, so that the compiler may use vectors without reordering a sum behind our
+/// back.
 float Dot(const float* a, const float* b, int64_t count) {
   float sums[8] = {};
   int64_t i = 0;
@@ -75,7 +76,8 @@ void Embedding(const int32_t* ids, const float* table, int64_t rows, int64_t wid
 
 void RmsNorm(const float* x, const float* weight, int64_t rows, int64_t width, float epsilon,
              float* out) {
-  for (int64_t r = 0; r < rows; ++r) NormRow(x + r * width, weight, width, epsilon, out + r * width);
+  for (int64_t r = 0; r < rows; ++r)
+    NormRow(x + r * width, weight, width, epsilon, out + r * width);
 }
 
 void AddRmsNorm(const float* x, float* residual, const float* weight, int64_t rows, int64_t width,

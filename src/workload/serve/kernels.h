@@ -30,8 +30,8 @@ struct Heads {
 void Rope(float* qkv, const int32_t* positions, const float* cos_sin, int64_t rows,
           const Heads& heads);
 
-/// Copies keys and values of fused rows into the paged cache at slots[i] = block * block_tokens + offset.
-/// caches [slots, key_value, width]
+/// Copies keys and values of fused rows into the paged cache at slots[i] = block * block_tokens +
+/// offset. caches [slots, key_value, width]
 void ReshapeAndCache(const float* qkv, const int32_t* slots, int64_t rows, const Heads& heads,
                      float* key_cache, float* value_cache);
 
@@ -64,8 +64,8 @@ void SiluMul(const float* x, int64_t rows, int64_t width, float* out);
 /// out[i] = x[rows[i]].  x [*, width], out [count, width]
 void SelectRows(const float* x, const int32_t* rows, int64_t count, int64_t width, float* out);
 
-/// out[i] = index of the largest of row i, the first where equal. x is sharded by columns: parts blocks of
-/// [rows, width], one after the other.
+/// out[i] = index of the largest of row i, the first where equal. x is sharded by columns: parts
+/// blocks of [rows, width], one after the other.
 void ArgmaxOfShards(const float* x, int64_t parts, int64_t rows, int64_t width, int32_t* out);
 
 }  // namespace teller::serve::kernels

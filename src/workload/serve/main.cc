@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,8 +45,8 @@ struct Options {
   std::string logits;
 };
 
-/// Ends the process with one line, the first time that it is called. No destructor runs: a collective may be waiting
-/// for a peer that will never answer.
+/// Ends the process with one line, the first time that it is called. No destructor runs: a
+/// collective may be waiting for a peer that will never answer.
 [[noreturn]] void Fail(const std::string& message, ExitCode code) {
   static std::atomic<bool> failed{false};
   if (failed.exchange(true)) {
@@ -60,19 +59,24 @@ struct Options {
 
 void AddOptions(CLI::App& app, Options& options) {
   app.set_version_flag("--version", std::string(Version()) + " (" + Commit() + ")");
-  app.add_option("--config", options.config, "Model, engine and parallelism (configs/workload/)")->required();
+  app.add_option("--config", options.config, "Model, engine and parallelism (configs/workload/)")
+      ->required();
   app.add_option("--set", options.set, "Overrides a key of the configuration: a.b=value");
   app.add_option("--rank", options.rank, "This process's rank")->envname("RANK");
   app.add_option("--world-size", options.world_size, "Number of ranks")->envname("WORLD_SIZE");
-  app.add_option("--master-addr", options.master_address, "Where rank 0 listens for the others")->capture_default_str();
+  app.add_option("--master-addr", options.master_address, "Where rank 0 listens for the others")
+      ->capture_default_str();
   app.add_option("--master-port", options.master_port, "Its port")
       ->check(CLI::Range(1, 65535))
       ->capture_default_str();
   app.add_option("--local-addr", options.local_address,
                  "This rank's address for collectives (default: of its route to --master-addr)");
   app.add_option("--host", options.host, "HTTP address of rank 0")->capture_default_str();
-  app.add_option("--port", options.port, "HTTP port of rank 0")->check(CLI::Range(1, 65535))->capture_default_str();
-  app.add_option("--logits", options.logits, "Decode this file's prompts, print tokens and logits as JSON, leave");
+  app.add_option("--port", options.port, "HTTP port of rank 0")
+      ->check(CLI::Range(1, 65535))
+      ->capture_default_str();
+  app.add_option("--logits", options.logits,
+                 "Decode this file's prompts, print tokens and logits as JSON, leave");
 }
 
 ServeConfig LoadConfig(const Options& options) {
@@ -83,8 +87,9 @@ ServeConfig LoadConfig(const Options& options) {
                       std::to_string(options.world_size));
   }
   if (config.parallel.tensor != options.world_size) {
-    throw ConfigError(options.config + ": parallel.tensor is " + std::to_string(config.parallel.tensor) +
-                      ", --world-size is " + std::to_string(options.world_size) + "; they must be equal");
+    throw ConfigError(options.config + ": parallel.tensor is " +
+                      std::to_string(config.parallel.tensor) + ", --world-size is " +
+                      std::to_string(options.world_size) + "; they must be equal");
   }
   return config;
 }
@@ -95,7 +100,8 @@ text::SentencePieces LoadTokenizer(ServeConfig& config) {
   config.hash ^= Hash64(pieces.bytes());
   if (pieces.size() % config.parallel.tensor != 0) {
     throw ConfigError(config.model.tokenizer.string() + ": " + std::to_string(pieces.size()) +
-                      " pieces do not divide by parallel.tensor " + std::to_string(config.parallel.tensor));
+                      " pieces do not divide by parallel.tensor " +
+                      std::to_string(config.parallel.tensor));
   }
   return pieces;
 }
@@ -107,21 +113,36 @@ class Rank {
       : options_(options),
         config_(config),
         pieces_(LoadTokenizer(config)),
-        device_({.spin_us = config.device_spin_us}),
+        device_({.spin_us = config.device_spin_us, .on_stream_start = UseOneThread}),
         local_address_(options.local_address.empty() ? LocalAddressTowards(options.master_address)
                                                      : options.local_address) {
-    if (options.rank == 0 && options.logits.empty()) http_.emplace(options.host, options.port, config, pieces_);
+    if (options.rank == 0 && options.logits.empty())
+      http_.emplace(options.host, options.port, config, pieces_);
     Connect();
-    SERVICE_INFO("rank " + std::to_string(options.rank) + " in world size " + std::to_string(options.world_size) +
+    SERVICE_INFO("rank " + std::to_string(options.rank) + " in world size " +
+                 std::to_string(options.world_size) +
                  " is assigned as DP rank 0, PP rank 0, TP rank " + std::to_string(options.rank));
     decoder_ = std::make_unique<Decoder>(config.model, config.engine, device_, group_.get());
-    SERVICE_INFO("CPU KV cache size: " + std::to_string(int64_t{config.engine.blocks} * config.engine.block_tokens) +
+    SERVICE_INFO("CPU KV cache size: " +
+                 std::to_string(int64_t{config.engine.blocks} * config.engine.block_tokens) +
                  " tokens");
   }
 
+  /// Failures end the process here: unwinding would wait for threads that wait for what failed.
   void Run() {
-    if (options_.rank != 0) return FollowRankZero(*decoder_, *channel_);
     Engine engine(config_.engine, *decoder_, *channel_);
+    try {
+      RunRole(engine);
+    } catch (const Error& error) {
+      Fail(error.what(), error.code());
+    } catch (const std::exception& error) {
+      Fail(error.what(), ExitCode::kFailed);
+    }
+  }
+
+ private:
+  void RunRole(Engine& engine) {
+    if (options_.rank != 0) return FollowRankZero(*decoder_, *channel_);
     if (!options_.logits.empty()) {
       std::puts(DecodePrompts(options_.logits, config_.model, pieces_, engine, *decoder_).c_str());
       return engine.Stop();
@@ -132,7 +153,6 @@ class Rank {
     http_.reset();  // its handlers use the engine
   }
 
- private:
   void Connect() {
     const ControlChannel::Options channel = {.rank = options_.rank,
                                              .world_size = options_.world_size,
@@ -141,7 +161,8 @@ class Rank {
                                              .timeout_s = config_.parallel.peer_timeout_s,
                                              .config_hash = config_.hash};
     const auto serve_store = [this] {
-      store_ = std::make_unique<RankStore>(options_.master_address, 0, config_.parallel.peer_timeout_s);
+      store_ =
+          std::make_unique<RankStore>(options_.master_address, 0, config_.parallel.peer_timeout_s);
       return store_->port();
     };
     channel_ = std::make_unique<ControlChannel>(channel, serve_store);
@@ -151,8 +172,8 @@ class Rank {
       store_ = std::make_unique<RankStore>(options_.master_address, channel_->store_port(),
                                            config_.parallel.peer_timeout_s);
     }
-    group_ = std::make_unique<ProcessGroup>(*store_, "tp", options_.rank, options_.world_size, local_address_,
-                                            config_.parallel.peer_timeout_s);
+    group_ = std::make_unique<ProcessGroup>(*store_, "tp", options_.rank, options_.world_size,
+                                            local_address_, config_.parallel.peer_timeout_s);
   }
 
   const Options& options_;
@@ -190,8 +211,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Two OpenMP threads on a busy 2-core machine cost up to 6x. Read by the libraries at the first parallel region.
-  setenv("OMP_NUM_THREADS", "1", /*overwrite=*/0);
   try {
     return Main(argc, argv);
   } catch (const Error& error) {

@@ -7,11 +7,11 @@
 
 #include "src/core/error.h"
 
-// The Fortran interface of the BLAS inside libtorch_cpu: no torch operator runs inside a kernel, so that observers of
-// operators see each 'teller::linear' once. Matrices are column-major.
-extern "C" void sgemm_(const char* trans_a, const char* trans_b, const int* m, const int* n, const int* k,
-                       const float* alpha, const float* a, const int* lda, const float* b, const int* ldb,
-                       const float* beta, float* c, const int* ldc);
+// The Fortran interface of the BLAS inside libtorch_cpu: no torch operator runs inside a kernel, so
+// that observers of operators see each 'teller::linear' once. Matrices are column-major.
+extern "C" void sgemm_(const char* trans_a, const char* trans_b, const int* m, const int* n,
+                       const int* k, const float* alpha, const float* a, const int* lda,
+                       const float* b, const int* ldb, const float* beta, float* c, const int* ldc);
 
 namespace teller::serve {
 namespace {
@@ -40,7 +40,8 @@ void LinearKernel(const Tensor& x, const Tensor& weight, const Tensor& out) {
   const int rows = static_cast<int>(x.size(0));
   const int n = static_cast<int>(weight.size(0)), k = static_cast<int>(weight.size(1));
   const float one = 1, zero = 0;
-  sgemm_("T", "N", &n, &rows, &k, &one, Floats(weight), &k, Floats(x), &k, &zero, MutableFloats(out), &n);
+  sgemm_("T", "N", &n, &rows, &k, &one, Floats(weight), &k, Floats(x), &k, &zero,
+         MutableFloats(out), &n);
 }
 
 Tensor EmbeddingOperator(const Tensor& ids, const Tensor& table) {
@@ -95,8 +96,8 @@ void ReshapeAndCacheOperator(const Tensor& qkv, const Tensor& slots, Tensor& key
                              Tensor& value_cache) {
   const kernels::Heads layout = HeadsOfCache(qkv, key_cache);
   Launch("reshape_and_cache_f32_kernel", [=] {
-    kernels::ReshapeAndCache(Floats(qkv), Ints(slots), qkv.size(0), layout, MutableFloats(key_cache),
-                             MutableFloats(value_cache));
+    kernels::ReshapeAndCache(Floats(qkv), Ints(slots), qkv.size(0), layout,
+                             MutableFloats(key_cache), MutableFloats(value_cache));
   });
 }
 
@@ -179,9 +180,11 @@ TORCH_LIBRARY(teller, library) {
   library.def("rms_norm(Tensor x, Tensor weight) -> Tensor");
   library.def("add_rms_norm(Tensor x, Tensor(a!) residual, Tensor weight) -> Tensor");
   library.def("linear(Tensor x, Tensor weight) -> Tensor");
-  library.def("rope(Tensor(a!) qkv, Tensor positions, Tensor cos_sin, int heads, int kv_heads) -> ()");
   library.def(
-      "reshape_and_cache(Tensor qkv, Tensor slots, Tensor(a!) key_cache, Tensor(b!) value_cache) -> ()");
+      "rope(Tensor(a!) qkv, Tensor positions, Tensor cos_sin, int heads, int kv_heads) -> ()");
+  library.def(
+      "reshape_and_cache(Tensor qkv, Tensor slots, Tensor(a!) key_cache, Tensor(b!) value_cache) "
+      "-> ()");
   library.def(
       "paged_attention(Tensor qkv, Tensor key_cache, Tensor value_cache, Tensor sequences, "
       "Tensor block_tables, int block_tokens) -> Tensor");
@@ -237,7 +240,8 @@ void Rope(Tensor& qkv, const Tensor& positions, const Tensor& cos_sin, int64_t h
   handle.call(qkv, positions, cos_sin, heads, kv_heads);
 }
 
-void ReshapeAndCache(const Tensor& qkv, const Tensor& slots, Tensor& key_cache, Tensor& value_cache) {
+void ReshapeAndCache(const Tensor& qkv, const Tensor& slots, Tensor& key_cache,
+                     Tensor& value_cache) {
   static const auto handle = Handle("teller::reshape_and_cache", &ReshapeAndCacheOperator);
   handle.call(qkv, slots, key_cache, value_cache);
 }

@@ -10,8 +10,8 @@
 
 namespace teller::serve {
 
-/// Where the operators run. Torch operators are free functions without a state of their own, so the device, stream and
-/// group that they use are set here, once, before the first call.
+/// Where the operators run. Torch operators are free functions without a state of their own, so the
+/// device, stream and group that they use are set here, once, before the first call.
 struct OperatorContext {
   CpuDevice* device = nullptr;
   CpuDevice::Stream stream{};
@@ -19,9 +19,10 @@ struct OperatorContext {
 };
 void SetOperatorContext(const OperatorContext& context);
 
-// The operators of the decoder, registered as torch operators 'teller::NAME' and called through the dispatcher, so that
-// every observer of torch operators sees them. Each allocates its result, launches its kernel and returns; results are
-// ready when the stream has come there. float32 unless said otherwise; ids and positions are int32.
+// The operators of the decoder, registered as torch operators 'teller::NAME' and called through the
+// dispatcher, so that every observer of torch operators sees them. Each allocates its result,
+// launches its kernel and returns; results are ready when the stream has come there. float32 unless
+// said otherwise; ids and positions are int32.
 namespace operators {
 
 /// ids [rows], table [vocabulary, width] -> [rows, width]
@@ -32,13 +33,15 @@ at::Tensor RmsNorm(const at::Tensor& x, const at::Tensor& weight);
 at::Tensor AddRmsNorm(const at::Tensor& x, at::Tensor& residual, const at::Tensor& weight);
 /// x [rows, k], weight [n, k] -> [rows, n]
 at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight);
-/// Rotates queries and keys of qkv [rows, (heads + 2 kv_heads) width] in place; cos_sin [positions, width].
+/// Rotates queries and keys of qkv [rows, (heads + 2 kv_heads) width] in place; cos_sin [positions,
+/// width].
 void Rope(at::Tensor& qkv, const at::Tensor& positions, const at::Tensor& cos_sin, int64_t heads,
           int64_t kv_heads);
 /// Copies keys and values of qkv into the caches [slots, kv_heads, width] at `slots` [rows].
 void ReshapeAndCache(const at::Tensor& qkv, const at::Tensor& slots, at::Tensor& key_cache,
                      at::Tensor& value_cache);
-/// sequences [count, 3] (first row, rows, start), block_tables [count, blocks] -> [rows, heads * width]
+/// sequences [count, 3] (first row, rows, start), block_tables [count, blocks] -> [rows, heads *
+/// width]
 at::Tensor PagedAttention(const at::Tensor& qkv, const at::Tensor& key_cache,
                           const at::Tensor& value_cache, const at::Tensor& sequences,
                           const at::Tensor& block_tables, int64_t block_tokens);

@@ -1,6 +1,8 @@
 #include "src/workload/serve/process_group.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/core/InferenceMode.h>
 
 #include <chrono>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -59,21 +61,23 @@ struct ProcessGroup::State {
 ProcessGroup::ProcessGroup(RankStore& store, const char* name, int rank, int size,
                            const std::string& local_address, int timeout_s)
     : name_(name), rank_(rank), size_(size), state_(std::make_unique<State>()) {
-  Translated("connecting the ranks of group '" + std::string(name) + "' from " + local_address, [&] {
-    auto options = c10d::ProcessGroupGloo::Options::create(std::chrono::seconds(timeout_s));
-    options->devices = {c10d::ProcessGroupGloo::createDeviceForHostname(local_address)};
-    options->threads = 1;  // one stream calls it, one collective at a time
-    options->group_name = name;
-    auto prefixed = c10::make_intrusive<c10d::PrefixStore>(name, store.state_->store);
-    state_->gloo =
-        c10::make_intrusive<c10d::ProcessGroupGloo>(std::move(prefixed), rank, size, options);
-  });
+  Translated(
+      "connecting the ranks of group '" + std::string(name) + "' from " + local_address, [&] {
+        auto options = c10d::ProcessGroupGloo::Options::create(std::chrono::seconds(timeout_s));
+        options->devices = {c10d::ProcessGroupGloo::createDeviceForHostname(local_address)};
+        options->threads = 1;  // one stream calls it, one collective at a time
+        options->group_name = name;
+        auto prefixed = c10::make_intrusive<c10d::PrefixStore>(name, store.state_->store);
+        state_->gloo =
+            c10::make_intrusive<c10d::ProcessGroupGloo>(std::move(prefixed), rank, size, options);
+      });
 }
 
 ProcessGroup::~ProcessGroup() = default;
 
 void ProcessGroup::AllReduce(at::Tensor tensor) {
   Translated("all-reduce of group '" + std::string(name_) + "'", [&] {
+    const c10::InferenceMode guard;
     std::vector<at::Tensor> tensors = {std::move(tensor)};
     state_->gloo->allreduce(tensors)->wait();
   });
@@ -81,8 +85,12 @@ void ProcessGroup::AllReduce(at::Tensor tensor) {
 
 void ProcessGroup::AllGather(at::Tensor out, at::Tensor tensor) {
   Translated("all-gather of group '" + std::string(name_) + "'", [&] {
+    const c10::InferenceMode guard;
     std::vector<std::vector<at::Tensor>> outputs(1);
-    for (int64_t i = 0; i < size_; ++i) outputs[0].push_back(out.select(0, i));
+    for (int64_t i = 0; i < size_; ++i) {
+      float* part = out.mutable_data_ptr<float>() + i * tensor.numel();
+      outputs[0].push_back(at::from_blob(part, tensor.sizes(), tensor.options()));
+    }
     std::vector<at::Tensor> inputs = {std::move(tensor)};
     state_->gloo->allgather(outputs, inputs)->wait();
   });

@@ -26,8 +26,9 @@ class RankStore {
   std::unique_ptr<State> state_;
 };
 
-/// A group of ranks over c10d's Gloo. Calls block, in the same order on every rank of the group; here they are made by
-/// the stream that they were queued on. Failures (a peer that is gone, a timeout) are DeviceErrors.
+/// A group of ranks over c10d's Gloo. Calls block, in the same order on every rank of the group;
+/// here they are made by the stream that they were queued on. Failures (a peer that is gone, a
+/// timeout) are DeviceErrors.
 class ProcessGroup {
  public:
   /// @param name  of the communicator, equal on all its ranks; a literal

@@ -65,13 +65,15 @@ void Scheduler::ScheduleRunning(Decision& decision, int& budget) {
   for (std::size_t i = 0; i < running_.size(); ++i) {
     const int tokens = StepTokens(*running_[i], budget);
     if (tokens == 0) continue;
-    if (!GrowOrPreempt(i, running_[i]->computed + static_cast<std::size_t>(tokens), decision)) break;
+    if (!GrowOrPreempt(i, running_[i]->computed + static_cast<std::size_t>(tokens), decision))
+      break;
     AddItem(decision, *running_[i], tokens);
     budget -= tokens;
   }
 }
 
-/// Blocks for running_[index], taken from newer requests where none are free; false: it was put back itself.
+/// Blocks for running_[index], taken from newer requests where none are free; false: it was put
+/// back itself.
 bool Scheduler::GrowOrPreempt(std::size_t index, std::size_t tokens, Decision& decision) {
   while (!allocator_.Grow(running_[index]->blocks, static_cast<int64_t>(tokens))) {
     const bool itself = index + 1 == running_.size();
@@ -94,7 +96,8 @@ void Scheduler::AdmitWaiting(Decision& decision, int& budget) {
   while (!waiting_.empty() && static_cast<int>(running_.size()) < options_.max_requests) {
     State& state = *waiting_.front();
     const int tokens = StepTokens(state, budget);
-    const auto longest = state.request.prompt.size() + static_cast<std::size_t>(state.request.max_tokens);
+    const auto longest =
+        state.request.prompt.size() + static_cast<std::size_t>(state.request.max_tokens);
     const auto blocks_for = options_.preemption ? static_cast<std::size_t>(tokens) : longest;
     if (tokens == 0 || !allocator_.Grow(state.blocks, static_cast<int64_t>(blocks_for))) return;
     AddItem(decision, state, tokens);
@@ -110,8 +113,8 @@ void Scheduler::AddItem(Decision& decision, const State& state, int tokens) {
   const std::size_t end = state.computed + static_cast<std::size_t>(tokens);
   PlanItem item;
   item.start = static_cast<int32_t>(state.computed);
-  item.context = tokens > 1 || state.computed < state.request.prompt.size() ||
-                 end < state.tokens.size();
+  item.context =
+      tokens > 1 || state.computed < state.request.prompt.size() || end < state.tokens.size();
   item.samples = end == state.tokens.size();
   item.tokens.assign(first, first + tokens);
   item.blocks = state.blocks;

@@ -24,19 +24,21 @@ struct EngineRequest {
 /// Why a request ended.
 enum class FinishReason { kNone, kLength, kStop };
 
-/// Continuous batching over a paged KV cache, as vLLM's first version 1 scheduler does it: every step takes each
-/// running request's uncomputed tokens, then admits waiting ones in order of arrival, within the limits below. Pure: no
-/// clock, no thread, no randomness.
+/// Continuous batching over a paged KV cache, as vLLM's first version 1 scheduler does it: every
+/// step takes each running request's uncomputed tokens, then admits waiting ones in order of
+/// arrival, within the limits below. Pure: no clock, no thread, no randomness.
 class Scheduler {
  public:
   struct Options {
-    int max_requests = 16;        ///< running at once
-    int max_step_tokens = 512;    ///< of one step over all requests
+    int max_requests = 16;      ///< running at once
+    int max_step_tokens = 512;  ///< of one step over all requests
     int block_tokens = 16;
     int blocks = 512;
-    bool chunked_prefill = true;  ///< a prompt may be spread over steps; else it waits for room in one
-    bool preemption = true;       ///< without a free block the newest request is put back and computed again later;
-                                  ///< else a request waits until the blocks of its longest output are free
+    bool chunked_prefill =
+        true;  ///< a prompt may be spread over steps; else it waits for room in one
+    bool preemption =
+        true;  ///< without a free block the newest request is put back and computed again later;
+               ///< else a request waits until the blocks of its longest output are free
   };
 
   explicit Scheduler(const Options& options);
@@ -49,9 +51,9 @@ class Scheduler {
   bool Abort(std::string_view id);
 
   struct Decision {
-    StepPlan plan;                       ///< items in the order of `requests`
+    StepPlan plan;  ///< items in the order of `requests`
     std::vector<std::string> requests;
-    std::vector<std::string> started;    ///< run for the first time, or again after preemption
+    std::vector<std::string> started;  ///< run for the first time, or again after preemption
     std::vector<std::string> preempted;
   };
   /// The next step; no items when nothing can run.
@@ -62,7 +64,8 @@ class Scheduler {
     int32_t token = 0;
     FinishReason finish = FinishReason::kNone;
   };
-  /// Takes the tokens sampled for the decision's items with `samples`, in order; finished requests are gone after.
+  /// Takes the tokens sampled for the decision's items with `samples`, in order; finished requests
+  /// are gone after.
   std::vector<Outcome> Apply(const Decision& decision, std::span<const int32_t> tokens);
 
   bool HasWork() const { return !running_.empty() || !waiting_.empty(); }
@@ -73,9 +76,9 @@ class Scheduler {
  private:
   struct State {
     EngineRequest request;
-    std::vector<int32_t> tokens;   ///< prompt, then output
+    std::vector<int32_t> tokens;  ///< prompt, then output
     std::vector<int32_t> blocks;
-    std::size_t computed = 0;      ///< tokens whose keys and values are in the cache
+    std::size_t computed = 0;  ///< tokens whose keys and values are in the cache
   };
   using StatePointer = std::unique_ptr<State>;
 

@@ -9,7 +9,8 @@
 
 namespace teller::serve {
 
-/// Sizes of the Llama-style decoder; its weights are random numbers of `seed`, the same for every parallelism.
+/// Sizes of the Llama-style decoder; its weights are random numbers of `seed`, the same for every
+/// parallelism.
 struct ModelOptions {
   std::string name = "teller-reference";
   std::filesystem::path tokenizer;  ///< SentencePiece model
@@ -19,8 +20,9 @@ struct ModelOptions {
   int heads = 8;
   int kv_heads = 4;
   int intermediate = 704;
-  int max_length = 1024;            ///< tokens of a request, prompt and output
-  int vocabulary = 0;               ///< of the tokenizer, rounded up to a multiple of `tensor`; set when it is loaded
+  int max_length = 1024;  ///< tokens of a request, prompt and output
+  int vocabulary =
+      0;  ///< of the tokenizer, rounded up to a multiple of `tensor`; set when it is loaded
 
   int head_width() const { return hidden / heads; }
 };
@@ -35,12 +37,13 @@ struct ServeConfig {
   ModelOptions model;
   Scheduler::Options engine;
   ParallelOptions parallel;
-  int device_spin_us = 0;   ///< how long streams and waiting callers spin before they sleep
-  int http_threads = 64;    ///< connections served at once
-  uint64_t hash = 0;        ///< equal on all ranks
+  int device_spin_us = 0;  ///< how long streams and waiting callers spin before they sleep
+  int http_threads = 64;   ///< connections served at once
+  uint64_t hash = 0;       ///< equal on all ranks
 };
 
-/// Throws ConfigError with file, line and column: unknown key, value out of range, sizes that do not divide.
+/// Throws ConfigError with file, line and column: unknown key, value out of range, sizes that do
+/// not divide.
 ServeConfig ReadServeConfig(const config::Node& root, const std::filesystem::path& file);
 
 }  // namespace teller::serve

@@ -26,8 +26,9 @@ void LogService(const char* file, int line, const char* level, const std::string
   localtime_r(&now, &local);
   char stamp[32];
   std::strftime(stamp, sizeof stamp, "%m-%d %H:%M:%S", &local);
-  WriteLine("(" + process_name + " pid=" + std::to_string(getpid()) + ") " + level + " " + stamp + " [" +
-            (slash != nullptr ? slash + 1 : file) + ":" + std::to_string(line) + "] " + text + "\n");
+  WriteLine("(" + process_name + " pid=" + std::to_string(getpid()) + ") " + level + " " + stamp +
+            " [" + (slash != nullptr ? slash + 1 : file) + ":" + std::to_string(line) + "] " +
+            text + "\n");
 }
 
 void LogHttp(const std::string& text) { WriteLine("INFO:     " + text + "\n"); }

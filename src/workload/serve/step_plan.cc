@@ -83,7 +83,8 @@ StepPlan StepPlan::Parse(std::span<const int32_t> words) {
     plan.items.push_back(std::move(item));
   }
   if (magic != kMagic || !reader.AtEnd()) {
-    throw DeviceError("rank 0 sent something that is no step plan; do all ranks run the same program?");
+    throw DeviceError(
+        "rank 0 sent something that is no step plan; do all ranks run the same program?");
   }
   return plan;
 }

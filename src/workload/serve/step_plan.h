@@ -7,16 +7,18 @@
 
 namespace teller::serve {
 
-/// One request's part of a step: the tokens whose keys and values are computed now, and where they are kept.
+/// One request's part of a step: the tokens whose keys and values are computed now, and where they
+/// are kept.
 struct PlanItem {
-  int32_t start = 0;             ///< position of tokens[0] in the request
-  bool context = false;          ///< prompt (or recomputed) tokens, else one generated token
-  bool samples = false;          ///< the next token is sampled after tokens.back()
+  int32_t start = 0;     ///< position of tokens[0] in the request
+  bool context = false;  ///< prompt (or recomputed) tokens, else one generated token
+  bool samples = false;  ///< the next token is sampled after tokens.back()
   std::vector<int32_t> tokens;
-  std::vector<int32_t> blocks;   ///< of positions 0 .. start + tokens.size() - 1
+  std::vector<int32_t> blocks;  ///< of positions 0 .. start + tokens.size() - 1
 };
 
-/// What every rank does in one engine iteration. It is whole in itself: ranks other than 0 keep no request state.
+/// What every rank does in one engine iteration. It is whole in itself: ranks other than 0 keep no
+/// request state.
 struct StepPlan {
   uint32_t step = 0;
   bool stop = false;  ///< the service ends; no items

@@ -32,8 +32,8 @@ TEST(SentencePiecesTest, TrainingTwiceGivesTheSameBytes) {
 }
 
 TEST(SentencePiecesTest, KeepsUserSymbolsWhole) {
-  const SentencePieces pieces = SentencePieces::Train(
-      Lines(), {.vocabulary_size = 60, .user_symbols = {"<num>"}});
+  const SentencePieces pieces =
+      SentencePieces::Train(Lines(), {.vocabulary_size = 60, .user_symbols = {"<num>"}});
   EXPECT_EQ(pieces.Encode("rank <num>").size() + 1, pieces.Encode("rank <num><num>").size());
 }
 
