@@ -29,8 +29,8 @@ bool ParseArrival(std::string_view line, Arrival& arrival) {
                     ParseWhole(line.substr(second + 1), arrival.output_tokens);
   if (!read || !(seconds >= 0 && seconds < 1e7)) return false;
   arrival.offset_ns = static_cast<int64_t>(seconds * 1e9);
-  return arrival.prompt_tokens >= 1 && arrival.prompt_tokens <= kMaxTokens && arrival.output_tokens >= 1 &&
-         arrival.output_tokens <= kMaxTokens;
+  return arrival.prompt_tokens >= 1 && arrival.prompt_tokens <= kMaxTokens &&
+         arrival.output_tokens >= 1 && arrival.output_tokens <= kMaxTokens;
 }
 
 std::vector<Arrival> ReadTrace(const std::filesystem::path& path) {
@@ -47,7 +47,8 @@ std::vector<Arrival> ReadTrace(const std::filesystem::path& path) {
     const bool in_order = ParseArrival(line, arrival) &&
                           (arrivals.empty() || arrival.offset_ns >= arrivals.back().offset_ns);
     if (!in_order) {
-      throw DataError(path.string() + ":" + std::to_string(number) + ": '" + std::string(line.substr(0, 60)) +
+      throw DataError(path.string() + ":" + std::to_string(number) + ": '" +
+                      std::string(line.substr(0, 60)) +
                       "' is no arrival_s,prompt_tokens,output_tokens with times that never fall");
     }
     arrivals.push_back(arrival);
@@ -61,12 +62,14 @@ std::vector<Arrival> ReadTrace(const std::filesystem::path& path) {
 LengthRange LengthRange::Parse(std::string_view text, std::string_view what) {
   const std::size_t colon = text.find(':');
   LengthRange range;
-  const bool read = ParseWhole(text.substr(0, colon), range.low) &&
-                    (colon == std::string_view::npos ? (range.high = range.low, true)
-                                                     : ParseWhole(text.substr(colon + 1), range.high));
+  const bool read =
+      ParseWhole(text.substr(0, colon), range.low) &&
+      (colon == std::string_view::npos ? (range.high = range.low, true)
+                                       : ParseWhole(text.substr(colon + 1), range.high));
   if (!read || range.low < 1 || range.high < range.low || range.high > kMaxTokens) {
-    throw ConfigError(std::string(what) + " '" + std::string(text) +
-                      "': expected N or LOW:HIGH with 1 <= LOW <= HIGH <= " + std::to_string(kMaxTokens));
+    throw ConfigError(
+        std::string(what) + " '" + std::string(text) +
+        "': expected N or LOW:HIGH with 1 <= LOW <= HIGH <= " + std::to_string(kMaxTokens));
   }
   return range;
 }
@@ -83,11 +86,12 @@ std::optional<Arrival> Arrivals::Next() {
   }
   Random random(options_.seed, "arrival." + std::to_string(next_));
   if (options_.rate_per_s > 0) time_s_ += -std::log(1.0 - random.Uniform()) / options_.rate_per_s;
-  return Arrival{
-      .index = next_++,
-      .offset_ns = static_cast<int64_t>(time_s_ * 1e9),
-      .prompt_tokens = static_cast<int>(random.UniformInt(options_.prompt.low, options_.prompt.high)),
-      .output_tokens = static_cast<int>(random.UniformInt(options_.output.low, options_.output.high))};
+  return Arrival{.index = next_++,
+                 .offset_ns = static_cast<int64_t>(time_s_ * 1e9),
+                 .prompt_tokens =
+                     static_cast<int>(random.UniformInt(options_.prompt.low, options_.prompt.high)),
+                 .output_tokens = static_cast<int>(
+                     random.UniformInt(options_.output.low, options_.output.high))};
 }
 
 std::vector<int32_t> PromptIds(uint64_t seed, const Arrival& arrival, int vocabulary) {
@@ -100,9 +104,9 @@ std::vector<int32_t> PromptIds(uint64_t seed, const Arrival& arrival, int vocabu
 }
 
 std::string PromptText(uint64_t seed, const Arrival& arrival) {
-  static constexpr std::array<std::string_view, 16> kWords = {"the",  "a",     "rank", "step",  "waits", "for",
-                                                              "link", "slow",  "and",  "block", "of",    "token",
-                                                              "is",   "ready", "when", "it"};
+  static constexpr std::array<std::string_view, 16> kWords = {
+      "the", "a",     "rank", "step",  "waits", "for",   "link", "slow",
+      "and", "block", "of",   "token", "is",    "ready", "when", "it"};
   Random random(seed, "prompt." + std::to_string(arrival.index));
   std::string text;
   for (int i = 0; i < arrival.prompt_tokens; ++i) {

@@ -20,7 +20,8 @@ struct LengthRange {
 /// One request to come.
 struct Arrival {
   int64_t index = 0;
-  int64_t offset_ns = 0;  ///< after the start of the load; 0 in a closed loop: as soon as a connection is free
+  int64_t offset_ns =
+      0;  ///< after the start of the load; 0 in a closed loop: as soon as a connection is free
   int prompt_tokens = 0;
   int output_tokens = 0;
 };
@@ -29,8 +30,8 @@ struct Arrival {
 struct ArrivalOptions {
   uint64_t seed = 1;
   LengthRange prompt, output;
-  int64_t requests = 0;       ///< 0: no limit
-  double rate_per_s = 0;      ///< above zero: Poisson arrivals
+  int64_t requests = 0;         ///< 0: no limit
+  double rate_per_s = 0;        ///< above zero: Poisson arrivals
   std::filesystem::path trace;  ///< not empty: CSV of arrivals and lengths
 };
 
@@ -49,7 +50,8 @@ class Arrivals {
   double time_s_ = 0;
 };
 
-/// The token ids of a prompt, in [3, vocabulary): the first three are control pieces in most vocabularies.
+/// The token ids of a prompt, in [3, vocabulary): the first three are control pieces in most
+/// vocabularies.
 std::vector<int32_t> PromptIds(uint64_t seed, const Arrival& arrival, int vocabulary);
 
 /// A prompt of about as many words.

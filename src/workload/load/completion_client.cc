@@ -27,9 +27,9 @@ httplib::Client MakeClient(const ClientOptions& options) {
 }
 
 std::string Body(const ClientOptions& options, const Arrival& arrival) {
-  json body = {{"model", options.model},   {"max_tokens", arrival.output_tokens},
-               {"temperature", 0},         {"ignore_eos", true},
-               {"stream", true},           {"stream_options", {{"include_usage", true}}}};
+  json body = {{"model", options.model}, {"max_tokens", arrival.output_tokens},
+               {"temperature", 0},       {"ignore_eos", true},
+               {"stream", true},         {"stream_options", {{"include_usage", true}}}};
   if (options.text_prompts) {
     body["prompt"] = PromptText(options.seed, arrival);
   } else {
@@ -96,7 +96,9 @@ void Judge(RequestResult& result, const httplib::Result& response, const AnswerR
   if (!response) {
     const bool refused = response.error() == httplib::Error::Connection;
     const std::string what = httplib::to_string(response.error());
-    if (refused) return Failed(result, "unreachable", url + ": no connection (" + what + "); is the service running?");
+    if (refused)
+      return Failed(result, "unreachable",
+                    url + ": no connection (" + what + "); is the service running?");
     return Failed(result, "cut_short", url + ": the answer broke off (" + what + ")");
   }
   if (response->status != 200) {
@@ -121,16 +123,18 @@ std::string FirstModel(const ClientOptions& options) {
                       models["data"][0].is_object() && models["data"][0].contains("id") &&
                       models["data"][0]["id"].is_string();
   if (!listed) {
-    throw DeviceError("GET " + options.url + "/v1/models: HTTP " + std::to_string(response->status) +
-                      " without a list of models; is it an OpenAI-compatible server? Else give --model");
+    throw DeviceError(
+        "GET " + options.url + "/v1/models: HTTP " + std::to_string(response->status) +
+        " without a list of models; is it an OpenAI-compatible server? Else give --model");
   }
   return models["data"][0]["id"].get<std::string>();
 }
 
 RequestResult SendCompletion(const ClientOptions& options, const Arrival& arrival) {
-  RequestResult result = {.index = arrival.index,
-                          .id = "load-" + std::to_string(options.seed) + "-" + std::to_string(arrival.index),
-                          .prompt_tokens = arrival.prompt_tokens};
+  RequestResult result = {
+      .index = arrival.index,
+      .id = "load-" + std::to_string(options.seed) + "-" + std::to_string(arrival.index),
+      .prompt_tokens = arrival.prompt_tokens};
   httplib::Client client = MakeClient(options);
   AnswerReader answer(result);
   httplib::Request request;

@@ -15,7 +15,7 @@ struct ClientOptions {
   bool text_prompts = false;  ///< else token ids
   int vocabulary = 256;       ///< ids are below it
   uint64_t seed = 1;
-  int timeout_s = 120;        ///< longest wait for the next byte
+  int timeout_s = 120;  ///< longest wait for the next byte
 };
 
 /// The server's first model. Throws DeviceError: unreachable, not such a server.

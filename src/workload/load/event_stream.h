@@ -6,11 +6,12 @@
 
 namespace teller::load {
 
-/// Parses server-sent events as they come in, in pieces of any size. Only `data:` fields are kept; several of one event
-/// are joined by line ends. An event over 1 MiB is an error.
+/// Parses server-sent events as they come in, in pieces of any size. Only `data:` fields are kept;
+/// several of one event are joined by line ends. An event over 1 MiB is an error.
 class EventStreamParser {
  public:
-  explicit EventStreamParser(std::function<void(std::string_view data)> on_event) : on_event_(std::move(on_event)) {}
+  explicit EventStreamParser(std::function<void(std::string_view data)> on_event)
+      : on_event_(std::move(on_event)) {}
   /// Throws DataError.
   void Feed(std::string_view bytes);
 

@@ -19,7 +19,11 @@ class Load {
  public:
   Load(const RunOptions& options, const ClientOptions& client, Arrivals& arrivals,
        const std::function<void(const RequestResult&)>& on_result)
-      : options_(options), client_(client), arrivals_(arrivals), on_result_(on_result), begin_ns_(MonotonicNs()) {}
+      : options_(options),
+        client_(client),
+        arrivals_(arrivals),
+        on_result_(on_result),
+        begin_ns_(MonotonicNs()) {}
 
   /// One connection: a request after the other.
   void Work() {
@@ -39,7 +43,8 @@ class Load {
     if (limit_ns > 0 && MonotonicNs() - begin_ns_ >= limit_ns) return std::nullopt;
     const auto arrival = arrivals_.Next();
     if (!arrival || (limit_ns > 0 && arrival->offset_ns >= limit_ns)) return std::nullopt;
-    if (arrivals_.open_loop() && MonotonicNs() - begin_ns_ - arrival->offset_ns > kLateNs) ++result_.late;
+    if (arrivals_.open_loop() && MonotonicNs() - begin_ns_ - arrival->offset_ns > kLateNs)
+      ++result_.late;
     return arrival;
   }
 

@@ -11,9 +11,9 @@ namespace teller::load {
 
 /// How a load runs.
 struct RunOptions {
-  int connections = 1;        ///< closed loop: always so many requests; open arrivals: at most
-  double duration_s = 0;      ///< no request begins after it; 0: until the arrivals end
-  int give_up_after = 10;     ///< failures in a row that end the load
+  int connections = 1;     ///< closed loop: always so many requests; open arrivals: at most
+  double duration_s = 0;   ///< no request begins after it; 0: until the arrivals end
+  int give_up_after = 10;  ///< failures in a row that end the load
 };
 
 struct RunResult {
@@ -22,8 +22,8 @@ struct RunResult {
   bool gave_up = false;
 };
 
-/// Drives requests until duration, arrivals or a signal end it; requests in flight are finished. `on_result` is called
-/// once a request, from one thread at a time.
+/// Drives requests until duration, arrivals or a signal end it; requests in flight are finished.
+/// `on_result` is called once a request, from one thread at a time.
 RunResult RunLoad(const RunOptions& options, const ClientOptions& client, Arrivals& arrivals,
                   const std::function<void(const RequestResult&)>& on_result);
 

@@ -31,7 +31,9 @@ void Append(std::vector<int64_t>& values, int64_t value) {
   if (value >= 0) values.push_back(value);
 }
 
-std::string Cell(int64_t duration_ns) { return duration_ns < 0 ? "-" : FormatDuration(duration_ns); }
+std::string Cell(int64_t duration_ns) {
+  return duration_ns < 0 ? "-" : FormatDuration(duration_ns);
+}
 
 }  // namespace
 
@@ -61,7 +63,8 @@ LoadSummary Summarize(std::span<const RequestResult> results, int64_t late) {
     Append(ttft, result.ttft_ns());
     Append(tpot, result.tpot_ns());
     Append(e2e, result.end_ns - result.begin_ns);
-    for (std::size_t i = 1; i < result.token_ns.size(); ++i) Append(itl, result.token_ns[i] - result.token_ns[i - 1]);
+    for (std::size_t i = 1; i < result.token_ns.size(); ++i)
+      Append(itl, result.token_ns[i] - result.token_ns[i - 1]);
   }
   if (end_ns > begin_ns) {
     summary.duration_ns = end_ns - begin_ns;
@@ -108,10 +111,12 @@ std::string ToJsonLine(const LoadSummary& summary) {
 
 std::string ToText(const LoadSummary& summary) {
   char head[200];
-  std::snprintf(head, sizeof head, "%ld requests (%ld failed, %ld late) in %s: %.2f requests/s, %.1f output tokens/s\n",
-                static_cast<long>(summary.requests), static_cast<long>(summary.failed),
-                static_cast<long>(summary.late), FormatDuration(summary.duration_ns).c_str(), summary.requests_per_s,
-                summary.output_tokens_per_s);
+  std::snprintf(
+      head, sizeof head,
+      "%ld requests (%ld failed, %ld late) in %s: %.2f requests/s, %.1f output tokens/s\n",
+      static_cast<long>(summary.requests), static_cast<long>(summary.failed),
+      static_cast<long>(summary.late), FormatDuration(summary.duration_ns).c_str(),
+      summary.requests_per_s, summary.output_tokens_per_s);
   TextTable table({"", "p50", "p90", "p99", "mean"});
   const auto add = [&table](const char* name, const Percentiles& p) {
     table.AddRow({name, Cell(p.p50), Cell(p.p90), Cell(p.p99), Cell(p.mean)});

@@ -17,8 +17,8 @@ struct Percentiles {
 /// Percentiles by linear interpolation between ranks.
 Percentiles PercentilesOf(std::vector<int64_t> values);
 
-/// A whole load as its clients saw it. Percentiles are over successful requests; `itl` is over all gaps between output
-/// tokens, `tpot` over the requests' means.
+/// A whole load as its clients saw it. Percentiles are over successful requests; `itl` is over all
+/// gaps between output tokens, `tpot` over the requests' means.
 struct LoadSummary {
   int64_t requests = 0, failed = 0, late = 0;
   int64_t prompt_tokens = 0, output_tokens = 0;

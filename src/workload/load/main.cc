@@ -36,21 +36,28 @@ struct Options {
 void AddOptions(CLI::App& app, Options& o) {
   app.set_version_flag("--version", std::string(Version()) + " (" + Commit() + ")");
   app.add_option("--url", o.client.url, "The server: http://HOST:PORT")->capture_default_str();
-  app.add_option("--model", o.client.model, "Model name (default: the first that the server lists)");
+  app.add_option("--model", o.client.model,
+                 "Model name (default: the first that the server lists)");
   app.add_option("--concurrency", o.concurrency, "Closed loop: requests in flight")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   app.add_option("--rate", o.arrivals.rate_per_s, "Poisson arrivals instead: requests per second")
       ->check(CLI::PositiveNumber);
-  app.add_option("--arrivals", o.arrivals.trace, "Arrivals from a CSV instead: arrival_s,prompt_tokens,output_tokens");
+  app.add_option("--arrivals", o.arrivals.trace,
+                 "Arrivals from a CSV instead: arrival_s,prompt_tokens,output_tokens");
   app.add_option("--max-outstanding", o.max_outstanding, "Open arrivals: connections at most")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  app.add_option("--duration", o.run.duration_s, "No request begins after so many seconds")->check(CLI::PositiveNumber);
-  app.add_option("--requests", o.arrivals.requests, "End after so many requests")->check(CLI::PositiveNumber);
-  app.add_option("--prompt-tokens", o.prompt_tokens, "N, or LOW:HIGH uniform")->capture_default_str();
-  app.add_option("--output-tokens", o.output_tokens, "N, or LOW:HIGH uniform")->capture_default_str();
-  app.add_option("--prompt-kind", o.prompt_kind, "'ids' (exact lengths) or 'text' (lengths in words)")
+  app.add_option("--duration", o.run.duration_s, "No request begins after so many seconds")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--requests", o.arrivals.requests, "End after so many requests")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--prompt-tokens", o.prompt_tokens, "N, or LOW:HIGH uniform")
+      ->capture_default_str();
+  app.add_option("--output-tokens", o.output_tokens, "N, or LOW:HIGH uniform")
+      ->capture_default_str();
+  app.add_option("--prompt-kind", o.prompt_kind,
+                 "'ids' (exact lengths) or 'text' (lengths in words)")
       ->check(CLI::IsMember({"ids", "text"}))
       ->capture_default_str();
   app.add_option("--vocabulary", o.client.vocabulary, "Prompt ids are below it")
@@ -59,7 +66,8 @@ void AddOptions(CLI::App& app, Options& o) {
   app.add_option("--timeout", o.client.timeout_s, "Longest wait for the next byte, seconds")
       ->check(CLI::Range(1, 86400))
       ->capture_default_str();
-  app.add_option("--seed", o.arrivals.seed, "Of lengths, arrivals and prompts")->capture_default_str();
+  app.add_option("--seed", o.arrivals.seed, "Of lengths, arrivals and prompts")
+      ->capture_default_str();
   app.add_option("--output", o.output, "Writes load.jsonl there");
   app.add_flag("--force", o.force, "Overwrites it");
   app.add_flag("--json", o.json, "The summary as JSON");
@@ -86,7 +94,8 @@ class LoadFile {
     stream_.open(file_->path());
   }
   void Write(const std::string& line) {
-    if (file_ && !(stream_ << line << '\n')) throw DeviceError(file_->path().string() + ": writing failed");
+    if (file_ && !(stream_ << line << '\n'))
+      throw DeviceError(file_->path().string() + ": writing failed");
   }
   void Commit() {
     if (!file_) return;
