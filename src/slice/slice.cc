@@ -25,6 +25,7 @@ class Cutter {
     KeepRoots();
     for (const std::size_t node : chosen_) Keep(node);
     for (const std::size_t node : chosen_) KeepAll(launches_[node]);
+    KeepInstances();
     if (options_.peers) KeepPeers();
     if (options_.subtrees) KeepSubtrees();
     KeepNeighbours();
@@ -79,6 +80,36 @@ class Cutter {
       kept_[i] = 1;
       ++count_;
     }
+  }
+
+  /// A slow operator is slow wherever it runs: candidates name its worst instance only.
+  void KeepInstances() {
+    const auto share = static_cast<std::size_t>(std::max(0, options_.node_budget)) / 8;
+    for (std::size_t k = 0; k < chosen_.size() && static_cast<int>(k) < options_.instances; ++k) {
+      const StepNode& suspect = step_.nodes[chosen_[k]];
+      const RankId rank = step_.tracks[suspect.track].rank;
+      std::vector<std::size_t> instances;
+      for (std::size_t i = 0; i < step_.nodes.size(); ++i) {
+        const StepNode& node = step_.nodes[i];
+        if (node.symbol == suspect.symbol && step_.tracks[node.track].rank == rank) {
+          instances.push_back(i);
+        }
+      }
+      SortByResidual(instances);
+      const std::size_t limit = count_ + share;
+      for (const std::size_t node : instances) {
+        if (count_ >= limit) break;
+        Keep(node);
+      }
+    }
+  }
+
+  void SortByResidual(std::vector<std::size_t>& nodes) const {
+    const auto residual = [this](std::size_t i) {
+      return i < suspects_.node_residual.size() ? suspects_.node_residual[i] : 0.0f;
+    };
+    std::stable_sort(nodes.begin(), nodes.end(),
+                     [&](std::size_t a, std::size_t b) { return residual(a) > residual(b); });
   }
 
   /// The collectives next to each suspect on its rank (or it itself), their members on other ranks,
@@ -163,11 +194,7 @@ class Cutter {
   void Fill() {
     std::vector<std::size_t> order(step_.nodes.size());
     std::iota(order.begin(), order.end(), 0);
-    const auto residual = [this](std::size_t i) {
-      return i < suspects_.node_residual.size() ? suspects_.node_residual[i] : 0.0f;
-    };
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return residual(a) > residual(b); });
+    SortByResidual(order);
     for (const std::size_t node : order) {
       if (!Room(1)) break;
       if (!kept_[node]) Keep(node);

@@ -39,6 +39,8 @@ struct SliceOptions {
   int suspects = 8;  ///< K
   int node_budget = 512;
   int neighbours = 2;  ///< temporal neighbours on each side of a suspect
+  int instances =
+      3;  ///< first suspects whose other instances (same operator and rank) are kept too
   int log_budget = 32;
   bool ancestors = true;
   bool subtrees = true;
@@ -49,8 +51,10 @@ struct SliceOptions {
 
 /// Cuts in this order until the budget is used up; what does not fit with its ancestors is passed
 /// over: roots of all tracks (always kept, whatever the budget); the first K candidates; what they
-/// launched or were launched by; the collectives around them on all ranks and the nodes before
-/// those; their subtrees; their neighbours in time; the nodes of largest residual.
+/// launched or were launched by; other instances of the first suspects' operators, those of
+/// largest residual first, an eighth of the budget each; the collectives around them on all ranks
+/// and the nodes before those; their subtrees; their neighbours in time; the nodes of largest
+/// residual.
 CausalSlice CutSlice(const reconstruct::StepForest& step, const localize::StepSuspects& suspects,
                      const SliceOptions& options);
 

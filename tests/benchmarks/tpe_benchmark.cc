@@ -9,7 +9,7 @@ namespace {
 
 std::vector<Sequence> Corpus(std::size_t atoms, uint64_t seed) {
   Random random(seed);
-  return testing::EngineSequences(random, atoms);
+  return testing_support::EngineSequences(random, atoms);
 }
 
 std::size_t AtomsOf(const std::vector<Sequence>& corpus) {
@@ -21,7 +21,7 @@ std::size_t AtomsOf(const std::vector<Sequence>& corpus) {
 /// Encodes sequences that the vocabulary was not trained on, all distinct; the cache starts empty.
 /// Items are atoms.
 void BM_TpeEncode(benchmark::State& state) {
-  const auto symbols = testing::SymbolNames(62);
+  const auto symbols = testing_support::SymbolNames(62);
   const Vocabulary vocabulary =
       Train(Corpus(200'000, 1), symbols, {.size = static_cast<std::size_t>(state.range(0))});
   auto corpus = Corpus(1 << 20, 2);
@@ -42,7 +42,7 @@ void BM_TpeEncode(benchmark::State& state) {
 BENCHMARK(BM_TpeEncode)->Arg(128)->Arg(256)->Arg(1024)->Unit(benchmark::kMillisecond);
 
 void BM_TpeTrain(benchmark::State& state) {
-  const auto symbols = testing::SymbolNames(62);
+  const auto symbols = testing_support::SymbolNames(62);
   const auto corpus = Corpus(static_cast<std::size_t>(state.range(0)), 1);
   for (auto _ : state) {
     benchmark::DoNotOptimize(Train(corpus, symbols, {.size = 1024}));

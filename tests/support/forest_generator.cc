@@ -6,7 +6,7 @@
 
 #include "src/core/random.h"
 
-namespace teller::testing {
+namespace teller::testing_support {
 namespace {
 
 using reconstruct::EdgeType;
@@ -440,4 +440,4 @@ dataset::StepsFile GenerateRun(const ForestOptions& options) {
   return file;
 }
 
-}  // namespace teller::testing
+}  // namespace teller::testing_support

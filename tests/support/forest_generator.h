@@ -7,7 +7,7 @@
 #include "src/core/ids.h"
 #include "src/dataset/steps_file.h"
 
-namespace teller::testing {
+namespace teller::testing_support {
 
 /// Where an injected delay's time lies (docs/protocol.md, section 1).
 enum class DelayPlace : uint8_t {
@@ -55,4 +55,4 @@ struct ForestOptions {
 /// options give the same run on every machine.
 dataset::StepsFile GenerateRun(const ForestOptions& options);
 
-}  // namespace teller::testing
+}  // namespace teller::testing_support

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace teller::testing {
+namespace teller::testing_support {
 namespace {
 
 constexpr uint32_t kOperators = 48;
@@ -64,4 +64,4 @@ std::vector<std::string> SymbolNames(uint32_t count) {
   return names;
 }
 
-}  // namespace teller::testing
+}  // namespace teller::testing_support

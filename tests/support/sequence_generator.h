@@ -7,7 +7,7 @@
 #include "src/core/random.h"
 #include "src/tpe/tpe.h"
 
-namespace teller::testing {
+namespace teller::testing_support {
 
 struct SequenceOptions {
   std::size_t min_atoms = 0, max_atoms = 60;
@@ -28,4 +28,4 @@ std::vector<tpe::Sequence> EngineSequences(Random& random, std::size_t atoms);
 /// 's00', 's01', ...
 std::vector<std::string> SymbolNames(uint32_t count);
 
-}  // namespace teller::testing
+}  // namespace teller::testing_support

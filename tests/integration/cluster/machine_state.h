@@ -9,7 +9,7 @@
 
 #include "src/cluster/process_table.h"
 
-namespace teller::testing {
+namespace teller::testing_support {
 
 /// A journal folder of the test's own, so that no test sees what another left.
 class StateFolderGuard {

@@ -12,10 +12,10 @@ namespace {
 
 using dataset::LabelStatus;
 using dataset::StepsFile;
-using testing::DelayPlace;
-using testing::ForestOptions;
-using testing::GenerateRun;
-using testing::InjectedDelay;
+using testing_support::DelayPlace;
+using testing_support::ForestOptions;
+using testing_support::GenerateRun;
+using testing_support::InjectedDelay;
 
 constexpr int kCalibration = 60;
 

@@ -32,6 +32,7 @@ SliceOptions RandomOptions(Random& random) {
   return {.suspects = static_cast<int>(random.UniformInt(0, 8)),
           .node_budget = static_cast<int>(random.UniformInt(0, 300)),
           .neighbours = static_cast<int>(random.UniformInt(0, 4)),
+          .instances = static_cast<int>(random.UniformInt(0, 3)),
           .ancestors = random.Bernoulli(0.7),
           .subtrees = random.Bernoulli(0.7),
           .peers = random.Bernoulli(0.7),
@@ -76,7 +77,7 @@ void ExpectTimesAddUp(const StepForest& step, const CausalSlice& slice) {
 }
 
 TEST(SlicePropertyTest, IsATreeWithinBudgetThatLosesNoTime) {
-  const auto file = testing::GenerateRun({.seed = 9, .steps = 20});
+  const auto file = testing_support::GenerateRun({.seed = 9, .steps = 20});
   for (uint64_t seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
@@ -98,7 +99,7 @@ TEST(SlicePropertyTest, IsATreeWithinBudgetThatLosesNoTime) {
 }
 
 TEST(SlicePropertyTest, KeepsSuspectsAncestorsPeersAndNeighbours) {
-  const auto file = testing::GenerateRun({.seed = 9, .steps = 3});
+  const auto file = testing_support::GenerateRun({.seed = 9, .steps = 3});
   const StepForest& step = file.run.steps[1];
   // The second operator below 'forward' of rank 1.
   std::size_t node = 0;
@@ -134,7 +135,7 @@ TEST(SlicePropertyTest, KeepsSuspectsAncestorsPeersAndNeighbours) {
 }
 
 TEST(SlicePropertyTest, WholeStepFitsALargeBudget) {
-  const auto file = testing::GenerateRun({.seed = 2, .steps = 2});
+  const auto file = testing_support::GenerateRun({.seed = 2, .steps = 2});
   const StepForest& step = file.run.steps[0];
   const CausalSlice slice = CutSlice(step, {}, {.node_budget = 100'000});
   EXPECT_EQ(slice.nodes.size(), step.nodes.size());

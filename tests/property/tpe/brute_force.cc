@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-namespace teller::testing {
+namespace teller::testing_support {
 namespace {
 
 using tpe::Mode;
@@ -125,4 +125,4 @@ std::vector<tpe::Token> BruteForceEncode(const tpe::Vocabulary& vocabulary,
   return tokens;
 }
 
-}  // namespace teller::testing
+}  // namespace teller::testing_support

@@ -6,7 +6,7 @@
 
 #include "src/tpe/tpe.h"
 
-namespace teller::testing {
+namespace teller::testing_support {
 
 /// Trains by counting every pair of the whole corpus again before each merge. Slow and obvious.
 tpe::Vocabulary BruteForceTrain(const std::vector<tpe::Sequence>& corpus,
@@ -17,4 +17,4 @@ tpe::Vocabulary BruteForceTrain(const std::vector<tpe::Sequence>& corpus,
 std::vector<tpe::Token> BruteForceEncode(const tpe::Vocabulary& vocabulary,
                                          const tpe::Sequence& sequence);
 
-}  // namespace teller::testing
+}  // namespace teller::testing_support

@@ -10,11 +10,11 @@
 namespace teller::tpe {
 namespace {
 
-using testing::BruteForceEncode;
-using testing::BruteForceTrain;
-using testing::RandomSequence;
-using testing::SequenceOptions;
-using testing::SymbolNames;
+using testing_support::BruteForceEncode;
+using testing_support::BruteForceTrain;
+using testing_support::RandomSequence;
+using testing_support::SequenceOptions;
+using testing_support::SymbolNames;
 
 constexpr Mode kModes[] = {Mode::kStructural, Mode::kAdjacency, Mode::kAdjacencyPublished};
 

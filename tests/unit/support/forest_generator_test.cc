@@ -4,7 +4,7 @@
 
 #include <map>
 
-namespace teller::testing {
+namespace teller::testing_support {
 namespace {
 
 using reconstruct::EdgeType;
@@ -107,4 +107,4 @@ TEST(ForestGeneratorTest, SameOptionsGiveTheSameRun) {
 }
 
 }  // namespace
-}  // namespace teller::testing
+}  // namespace teller::testing_support
