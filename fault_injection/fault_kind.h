@@ -42,6 +42,7 @@ struct KindDescription {
 struct FaultContext {
   std::span<const cluster::RankProcess> ranks;
   TellerControl* control = nullptr;  ///< null where no agent is attached
+  bool any_rank = false;             ///< act on processes of any rank and of none
   uint32_t slot = 0;                 ///< the fault's own entry of the control block
   TruthWriter& truth;
   cluster::Journal& journal;

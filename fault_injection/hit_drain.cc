@@ -30,8 +30,8 @@ struct HitDrain::Ring {
   ~Ring() { teller_hits_unmap(hits); }
 };
 
-HitDrain::HitDrain(fs::path run_dir, TruthWriter& truth)
-    : run_dir_(std::move(run_dir)), truth_(truth) {
+HitDrain::HitDrain(fs::path run_dir, TruthWriter& truth, RankId only_rank)
+    : run_dir_(std::move(run_dir)), truth_(truth), only_rank_(only_rank) {
   thread_ = std::jthread([this](std::stop_token stop) { Follow(stop); });
 }
 
@@ -103,7 +103,7 @@ void HitDrain::Take(const Ring& ring, const TellerHit& hit) {
   if (placebo) return;
   truth_.Action({.plan_id = hit.plan_id,
                  .node = ring.node,
-                 .rank = RankId{hit.rank},
+                 .rank = hit.rank < 0 ? only_rank_ : RankId{hit.rank},
                  .begin_ns = hit.begin_ns,
                  .end_ns = hit.end_ns,
                  .what = "delay",

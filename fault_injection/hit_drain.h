@@ -25,7 +25,8 @@ struct HitSums {
 /// placebo are counted only: its effect is zero by plan. One thread, from construction to Finish.
 class HitDrain {
  public:
-  HitDrain(std::filesystem::path run_dir, TruthWriter& truth);
+  /// `only_rank`: what hits of processes without a rank are said to be of.
+  HitDrain(std::filesystem::path run_dir, TruthWriter& truth, RankId only_rank = kNoRank);
   ~HitDrain();
   HitDrain(const HitDrain&) = delete;
   HitDrain& operator=(const HitDrain&) = delete;
@@ -48,6 +49,7 @@ class HitDrain {
 
   const std::filesystem::path run_dir_;
   TruthWriter& truth_;
+  const RankId only_rank_;
   std::map<std::string, std::unique_ptr<Ring>> rings_;  // by file; the thread's own
   mutable std::mutex mutex_;                            // guards what follows
   std::unordered_map<uint32_t, bool> placebo_;

@@ -59,7 +59,7 @@ struct Injector::State {
         ranks(std::move(the_ranks)),
         options(std::move(the_options)),
         truth(options.truth_path),
-        drain(options.run_dir, truth) {
+        drain(options.run_dir, truth, options.any_rank ? ranks.front().rank : kNoRank) {
     for (uint32_t slot = 0; slot < TELLER_PERTURBATIONS; ++slot) free_slots.insert(slot);
   }
 
@@ -115,6 +115,7 @@ struct Injector::State {
     truth.PlanLine(fault, kind.description(), process.node);
     Active& entry = active[index] = {.fault = kind.Make(fault, {.ranks = ranks,
                                                                 .control = options.control,
+                                                                .any_rank = options.any_rank,
                                                                 .slot = slot,
                                                                 .truth = truth,
                                                                 .journal = *options.journal}),

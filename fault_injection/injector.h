@@ -19,6 +19,8 @@ struct InjectorOptions {
   std::filesystem::path run_dir;     ///< holds the agents' hit rings ('*.hits')
   TellerControl* control =
       nullptr;  ///< mapped writable, `perturb` set before the ranks started; null: no agent kinds
+  bool any_rank =
+      false;  ///< one target whose processes may have no rank: agent kinds act on all of them
   cluster::Journal* journal = nullptr;  ///< of the run; never null
 };
 

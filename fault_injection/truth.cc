@@ -14,7 +14,8 @@
 namespace teller::fault_injection {
 namespace {
 
-using json = nlohmann::ordered_json;  // 'type' first: a reader of the text sees at once what a line is
+using json =
+    nlohmann::ordered_json;  // 'type' first: a reader of the text sees at once what a line is
 
 int32_t Number(RankId rank) { return static_cast<int32_t>(rank); }
 

@@ -51,7 +51,7 @@ class TruthWriter {
             const std::string& reason);
   void Footer();
 
-  int64_t actions() const;                  ///< of all plans
+  int64_t actions() const;  ///< of all plans
   int64_t actions(uint32_t plan_id) const;
   /// Throws DeviceError when a line was not written.
   void CheckWritten();

@@ -61,7 +61,7 @@ std::unique_ptr<Fault> AgentDelayKind::Make(const PlannedFault& plan, FaultConte
   entry.probability = 1.0;
   entry.every_n = 1;
   entry.seed = plan.seed;
-  entry.rank_mask = uint64_t{1} << Index(plan.target.rank);
+  entry.rank_mask = context.any_rank ? ~uint64_t{0} : uint64_t{1} << Index(plan.target.rank);
   CopyText(plan.target.symbol, entry.pattern, sizeof entry.pattern);
   return std::make_unique<AgentDelay>(entry, context);
 }

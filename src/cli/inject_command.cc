@@ -5,16 +5,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstring>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "fault_injection/fault_kind.h"
 #include "fault_injection/injector.h"
 #include "src/abi/control_file.h"
 #include "src/cluster/cluster.h"
 #include "src/cluster/process_table.h"
 #include "src/cluster/restore.h"
 #include "src/cluster/run_folder.h"
+#include "src/collect/session.h"
 #include "src/core/clock.h"
 #include "src/core/error.h"
 #include "src/core/hash.h"
@@ -116,9 +121,13 @@ class CommandRun {
                                            .nodes = {{.name = "host"}},
                                            .mode = cluster::Mode::kLoopback})) {}
 
+  ~CommandRun() { teller_control_unmap(control_); }
+
   int Run() {
+    const auto environment = PrepareAgent();
     try {
-      process_ = cluster_->node(0).Spawn({.argv = options_.command, .inherit_stdin = true});
+      process_ = cluster_->node(0).Spawn(
+          {.argv = options_.command, .environment = environment, .inherit_stdin = true});
     } catch (const UnavailableError& error) {
       LogError(error.what());
       return kNotFound;
@@ -137,6 +146,23 @@ class CommandRun {
   }
 
  private:
+  /// Variables of the agent, where the plan has a kind that needs it.
+  std::map<std::string, std::string> PrepareAgent() {
+    const bool needed =
+        std::any_of(plan_.faults.begin(), plan_.faults.end(), [](const auto& fault) {
+          return fault_injection::FindKind(fault.kind)->description().needs_agent;
+        });
+    if (!needed) return {};
+    const auto agent = collect::FindAgentLibrary();
+    const int error = teller_control_create(cluster_->run_dir().c_str(), &control_);
+    if (error != 0) {
+      throw DeviceError(fmt::format("control block in {}: {}", cluster_->run_dir().string(),
+                                    std::strerror(error)));
+    }
+    teller_control_set_perturb(control_, 1);
+    return collect::AgentEnvironment(agent, cluster_->run_dir(), "host");
+  }
+
   InjectionSummary Inject() {
     const cluster::RankProcess target{.rank = RankId{0},
                                       .node = "host",
@@ -146,7 +172,8 @@ class CommandRun {
                                        {.run_id = cluster_->run_id(),
                                         .truth_path = options_.output,
                                         .run_dir = cluster_->run_dir(),
-                                        .control = nullptr,
+                                        .control = control_,
+                                        .any_rank = true,
                                         .journal = &cluster_->journal()});
     return injector.Run();
   }
@@ -161,6 +188,7 @@ class CommandRun {
   const Plan& plan_;
   const InjectOptions& options_;
   std::unique_ptr<cluster::Cluster> cluster_;
+  TellerControl* control_ = nullptr;
   std::unique_ptr<cluster::Process> process_;
 };
 

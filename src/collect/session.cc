@@ -157,19 +157,7 @@ class SessionImpl final : public Session {
 };
 
 std::map<std::string, std::string> SessionImpl::Environment(const std::string& node) const {
-  std::map<std::string, std::string> variables;
-  const std::string agent = agent_.string();
-  variables["TELLER_RUN_DIR"] = run_dir_.string();
-  if (!node.empty()) variables["TELLER_NODE"] = node;
-  variables["LD_PRELOAD"] = Prepend(agent, "LD_PRELOAD");
-  for (const auto& [variable, next] :
-       {std::pair{"NVTX_INJECTION64_PATH", "TELLER_NEXT_NVTX_INJECTION64_PATH"},
-        std::pair{TELLER_ACTIVITY_VARIABLE, "TELLER_NEXT_CPU_STREAM_INJECTION64_PATH"}}) {
-    const char* held = getenv(variable);
-    if (held != nullptr && *held != 0 && agent != held) variables[next] = held;
-    variables[variable] = agent;
-  }
-  return variables;
+  return AgentEnvironment(agent_, run_dir_, node);
 }
 
 trace::TraceMeta SessionImpl::Meta() const {
@@ -330,6 +318,24 @@ std::filesystem::path FindAgentLibrary() {
 
 std::unique_ptr<Session> Session::Start(const SessionOptions& options) {
   return std::make_unique<SessionImpl>(options);
+}
+
+std::map<std::string, std::string> AgentEnvironment(const std::filesystem::path& agent_library,
+                                                    const std::filesystem::path& run_dir,
+                                                    const std::string& node) {
+  std::map<std::string, std::string> variables;
+  const std::string agent = agent_library.string();
+  variables["TELLER_RUN_DIR"] = run_dir.string();
+  if (!node.empty()) variables["TELLER_NODE"] = node;
+  variables["LD_PRELOAD"] = Prepend(agent, "LD_PRELOAD");
+  for (const auto& [variable, next] :
+       {std::pair{"NVTX_INJECTION64_PATH", "TELLER_NEXT_NVTX_INJECTION64_PATH"},
+        std::pair{TELLER_ACTIVITY_VARIABLE, "TELLER_NEXT_CPU_STREAM_INJECTION64_PATH"}}) {
+    const char* held = getenv(variable);
+    if (held != nullptr && *held != 0 && agent != held) variables[next] = held;
+    variables[variable] = agent;
+  }
+  return variables;
 }
 
 }  // namespace teller::collect

@@ -83,4 +83,10 @@ class Session {
 /// Throws UnavailableError.
 std::filesystem::path FindAgentLibrary();
 
+/// Variables that load `agent_library` into a target, over the environment of this process: what
+/// LD_PRELOAD and the injection variables hold here already is kept. `node`: empty for the host.
+std::map<std::string, std::string> AgentEnvironment(const std::filesystem::path& agent_library,
+                                                    const std::filesystem::path& run_dir,
+                                                    const std::string& node);
+
 }  // namespace teller::collect
