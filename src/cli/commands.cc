@@ -6,6 +6,7 @@
 #include "src/cli/info_command.h"
 #include "src/cli/inject_command.h"
 #include "src/cli/restore_command.h"
+#include "src/cli/tokenize_command.h"
 #include "src/cli/train_command.h"
 
 namespace teller::cli {
@@ -17,6 +18,7 @@ void AddCommands(CLI::App& app, int& exit_code) {
   AddInfoCommand(app, exit_code);
   AddInjectCommand(app, exit_code);
   AddRestoreCommand(app);
+  AddTokenizeCommand(app);
   AddTrainCommand(app);
 }
 

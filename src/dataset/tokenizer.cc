@@ -81,6 +81,21 @@ std::vector<tpe::Sequence> SliceSequences(const SliceStep& step, Mode mode, uint
   return sequences;
 }
 
+SliceStep WholeStep(const StepForest& forest) {
+  SliceStep step;
+  step.engine_step = forest.engine_step;
+  for (std::size_t i = 0; i < forest.nodes.size(); ++i) {
+    const auto& node = forest.nodes[i];
+    step.slice.nodes.push_back({.node = NodeId{static_cast<int32_t>(i)},
+                                .parent = static_cast<int32_t>(node.parent),
+                                .depth = node.depth});
+    step.context.push_back({node.symbol, node.track, node.layer, 0});
+  }
+  step.slice.edges = forest.edges;
+  for (uint32_t i = 0; i < forest.logs.size(); ++i) step.slice.logs.push_back(i);
+  return step;
+}
+
 Tokenizer::Tokenizer(const tpe::Vocabulary& vocabulary, std::span<const std::string> run_symbols,
                      Barriers barriers, uint64_t seed)
     : vocabulary_(vocabulary),

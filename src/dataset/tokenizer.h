@@ -31,6 +31,9 @@ std::vector<tpe::Sequence> SliceSequences(const SliceStep& step, tpe::Mode mode,
                                           uint32_t run_symbols,
                                           std::span<const uint8_t> barrier = {});
 
+/// A whole step as a slice that prunes nothing, with no suspects.
+SliceStep WholeStep(const reconstruct::StepForest& forest);
+
 /// Encodes the steps of one run with one vocabulary.
 class Tokenizer {
  public:
