@@ -2,6 +2,7 @@
 
 #include "src/cli/collect_command.h"
 #include "src/cli/evaluate_command.h"
+#include "src/cli/export_command.h"
 #include "src/cli/import_command.h"
 #include "src/cli/info_command.h"
 #include "src/cli/inject_command.h"
@@ -14,6 +15,7 @@ namespace teller::cli {
 void AddCommands(CLI::App& app, int& exit_code) {
   AddCollectCommand(app, exit_code);
   AddEvaluateCommand(app);
+  AddExportCommand(app);
   AddImportCommand(app);
   AddInfoCommand(app, exit_code);
   AddInjectCommand(app, exit_code);

@@ -162,7 +162,15 @@ void PublishedReader::ReadOperators(const dom::object& parent, std::string_view 
                                     trace::Kind kind) {
   ForEach(parent, key, [&](const dom::object& object) {
     trace::Event event{.layer = trace::Layer::kBackend, .kind = kind, .track = thread_};
-    AddEvent(object, "op_name", event);
+    bool synthetic =
+        false;  // our exporter's: the layout wants an operator where the trace had none
+    if (object["teller_synthetic"].get(synthetic) != simdjson::SUCCESS) synthetic = false;
+    std::string_view name;
+    if (object["op_name"].get(name) == simdjson::SUCCESS && IsCommRange(name)) {
+      event.layer = trace::Layer::kComm;
+      event.kind = CommKind(name);
+    }
+    if (!synthetic) AddEvent(object, "op_name", event);
     if (kind == trace::Kind::kRange) {
       ReadOperators(object, "torch_backend_ops", trace::Kind::kOperator);
     } else {

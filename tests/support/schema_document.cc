@@ -52,14 +52,15 @@ std::string CodeBlock(const std::string& document, const std::string& language) 
   return text.substr(first, text.find("```", first) - first);
 }
 
-std::string PythonWithH5py() {
+std::string PythonWith(const std::string& modules) {
   const char* venv = std::getenv("TELLER_VENV");
   const std::string python = venv != nullptr ? std::string(venv) + "/bin/python"
                                              : std::string(TELLER_VENV_DIR) + "/bin/python";
-  return std::system((python + " -c 'import h5py, numpy' >/dev/null 2>&1").c_str()) == 0
-             ? python
-             : std::string();
+  const std::string command = python + " -c 'import " + modules + "' >/dev/null 2>&1";
+  return std::system(command.c_str()) == 0 ? python : std::string();
 }
+
+std::string PythonWithH5py() { return PythonWith("h5py, numpy"); }
 
 std::string OutputOf(const std::string& command) {
   FILE* pipe = popen(command.c_str(), "r");

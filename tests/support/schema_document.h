@@ -20,7 +20,11 @@ std::vector<DocumentedColumn> DocumentedColumns(const std::string& document);
 /// The text of the document's only block of this language.
 std::string CodeBlock(const std::string& document, const std::string& language);
 
-/// The Python interpreter of the project's environment if it has h5py; empty else.
+/// The Python interpreter of the project's environment if it has these modules ('h5py, numpy');
+/// empty else.
+std::string PythonWith(const std::string& modules);
+
+/// PythonWith what our files are read with.
 std::string PythonWithH5py();
 
 /// stdout of a shell command; throws DeviceError where it does not exit with 0.

@@ -48,7 +48,9 @@ class NsightTest : public ::testing::Test {
     sqlite3* database = nullptr;
     EXPECT_EQ(sqlite3_open(path.c_str(), &database), SQLITE_OK);
     char* message = nullptr;
-    EXPECT_EQ(sqlite3_exec(database, sql.c_str(), nullptr, nullptr, &message), SQLITE_OK)
+    EXPECT_EQ(sqlite3_exec(database, ("PRAGMA synchronous=OFF;" + sql).c_str(), nullptr, nullptr,
+                           &message),
+              SQLITE_OK)
         << message;
     sqlite3_close(database);
     Imported imported;
