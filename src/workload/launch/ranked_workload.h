@@ -45,6 +45,7 @@ class RankedWorkload : public Workload {
 };
 
 std::unique_ptr<Workload> ReadReference(const config::Node& part);  ///< reference.cc
+std::unique_ptr<Workload> ReadVllm(const config::Node& part);       ///< vllm.cc
 std::unique_ptr<Workload> ReadCommand(const config::Node& part);    ///< command.cc
 
 /// A TCP port for a process on `node`: `preferred` where nodes have networks of their own, else one
