@@ -32,16 +32,6 @@ std::vector<float> ToVector(const at::Tensor& tensor) {
   return {data, data + flat.numel()};
 }
 
-/// Fixed sinusoids (Vaswani et al. 2017, section 3.5), [rows, width].
-at::Tensor Sinusoids(int64_t rows, int64_t width) {
-  const at::Tensor position = at::arange(rows, at::kFloat).unsqueeze(1);
-  const at::Tensor rate =
-      at::exp(at::arange(0, width, 2, at::kFloat) * (-std::log(1e4) / static_cast<double>(width)));
-  const at::Tensor angle = position * rate;
-  return at::stack({at::sin(angle), at::cos(angle)}, 2).reshape({rows, -1}).slice(1, 0, width) *
-         0.1;
-}
-
 /// log sum exp of `scores` by segment, [segments]; empty segments are very low.
 at::Tensor SegmentLogSumExp(const at::Tensor& scores, const at::Tensor& segment, int64_t segments) {
   const at::Tensor highest =
@@ -95,7 +85,7 @@ class Pass {
     return at::layer_norm(input, {config_.d_model}, P(name + ".weight"), P(name + ".bias"));
   }
   at::Tensor Perceptron(const std::string& name, const at::Tensor& input) const {
-    return Linear(name + ".out", Drop(at::gelu(Linear(name + ".in", input))));
+    return Linear(name + ".out", at::gelu(Linear(name + ".in", input)));
   }
   at::Tensor Drop(const at::Tensor& input) const {
     return training_ && config_.dropout > 0 ? at::dropout(input, config_.dropout, true) : input;
@@ -118,7 +108,7 @@ class Pass {
   at::Tensor EmbedTokens() const {
     const int64_t columns = batch_.length;
     at::Tensor sum = Look("token.id", batch_.ids, columns);
-    sum = sum + at::embedding(Sinusoids(kPositionRows, config_.d_model),
+    sum = sum + at::embedding(parameters_.Fixed("position"),
                               Integers(batch_.positions, {batch_.steps, columns}));
     if (config_.attributes.parent) sum = sum + Look("token.parent", batch_.parents, columns);
     if (config_.attributes.layer) sum = sum + Look("token.layer", batch_.layers, columns);
@@ -131,7 +121,7 @@ class Pass {
   }
 
   at::Tensor EmbedLogs() const {
-    const at::Tensor place = Sinusoids(batch_.log_length, config_.d_model).unsqueeze(0);
+    const at::Tensor place = parameters_.Fixed("position").slice(0, 0, batch_.log_length);
     const at::Tensor sum = Look("log.id", batch_.logs, batch_.log_length) + place + P("log.kind");
     return config_.attributes.rank ? sum + Look("log.rank", batch_.log_ranks, batch_.log_length)
                                    : sum;
@@ -262,7 +252,22 @@ class Builder {
     parameters_.Add(name, {rows, width}, kEmbeddingDeviation);
   }
 
+  /// Fixed sinusoids (Vaswani et al. 2017, section 3.5), scaled to the size of learned embeddings.
+  void Positions() {
+    std::vector<float> table;
+    for (int64_t row = 0; row < kPositionRows; ++row) {
+      for (int64_t column = 0; column < config_.d_model; ++column) {
+        const double rate = std::pow(
+            1e4, -static_cast<double>(column / 2 * 2) / static_cast<double>(config_.d_model));
+        const double angle = static_cast<double>(row) * rate;
+        table.push_back(
+            static_cast<float>(0.1 * (column % 2 == 0 ? std::sin(angle) : std::cos(angle))));
+      }
+    }
+    parameters_.AddFixed("position", {kPositionRows, config_.d_model}, table);
+  }
   void Inputs(const InputShape& shape) {
+    Positions();
     parameters_.Add("summary", {config_.d_model}, kEmbeddingDeviation);
     if (config_.modalities.numbers && !shape.number_names.empty()) {
       Linear("numbers", 2 * static_cast<int64_t>(shape.number_names.size()), config_.d_model);

@@ -48,6 +48,7 @@ struct Parameters::State {
 
   std::map<std::string, at::Tensor> values;
   std::map<std::string, at::Tensor> first, second;  // moments
+  std::map<std::string, at::Tensor> fixed;
   int64_t updates = 0;
   at::Generator generator;
 
@@ -95,6 +96,20 @@ void Parameters::Add(const std::string& name, const std::vector<int64_t>& shape,
 const at::Tensor& Parameters::Get(const std::string& name) const {
   const auto found = state_->values.find(name);
   TELLER_CHECK(found != state_->values.end());
+  return found->second;
+}
+
+void Parameters::AddFixed(const std::string& name, const std::vector<int64_t>& shape,
+                          const std::vector<float>& values) {
+  const auto count = static_cast<int64_t>(values.size());
+  at::Tensor value =
+      at::from_blob(const_cast<float*>(values.data()), {count}, at::kFloat).view(shape).clone();
+  TELLER_CHECK(state_->fixed.emplace(name, std::move(value)).second);
+}
+
+const at::Tensor& Parameters::Fixed(const std::string& name) const {
+  const auto found = state_->fixed.find(name);
+  TELLER_CHECK(found != state_->fixed.end());
   return found->second;
 }
 

@@ -25,6 +25,10 @@ class Parameters {
   /// Normal values of this deviation; `deviation` 0 gives zeros, -1 ones. Names are unique.
   void Add(const std::string& name, const std::vector<int64_t>& shape, double deviation);
   const at::Tensor& Get(const std::string& name) const;
+  /// Constants: neither trained nor saved.
+  void AddFixed(const std::string& name, const std::vector<int64_t>& shape,
+                const std::vector<float>& values);
+  const at::Tensor& Fixed(const std::string& name) const;
   std::map<std::string, std::vector<int64_t>> Shapes() const;
 
   void ZeroGradients();
