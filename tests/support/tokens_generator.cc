@@ -5,7 +5,7 @@
 
 #include "src/core/random.h"
 
-namespace teller::testing {
+namespace teller::testing_support {
 namespace {
 
 constexpr uint32_t kFirstFaultyEntry = 5;
@@ -155,4 +155,4 @@ void PermuteLabels(dataset::TokensFile& run, uint64_t seed) {
   }
 }
 
-}  // namespace teller::testing
+}  // namespace teller::testing_support

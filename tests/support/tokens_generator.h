@@ -6,7 +6,7 @@
 
 #include "src/dataset/tokens_file.h"
 
-namespace teller::testing {
+namespace teller::testing_support {
 
 /// Synthetic encoded runs that look like an engine's: every rank has `tokens_per_rank` tokens a
 /// step whose times scatter by 10 % around their entry's usual time, and a positive step makes one
@@ -32,4 +32,4 @@ dataset::TokensFile MakeTokens(const TokensOptions& options);
 /// Exchanges the labels of steps at random within the run, so that they carry nothing.
 void PermuteLabels(dataset::TokensFile& run, uint64_t seed);
 
-}  // namespace teller::testing
+}  // namespace teller::testing_support

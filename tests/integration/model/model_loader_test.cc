@@ -16,9 +16,9 @@
 namespace teller::model {
 namespace {
 
-using teller::testing::MakeTokens;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
+using testing_support::MakeTokens;
 using testing_support::TemporaryFolder;
 using Json = nlohmann::json;
 

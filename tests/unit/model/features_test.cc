@@ -13,10 +13,10 @@
 namespace teller::model {
 namespace {
 
-using teller::testing::MakeTokens;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
+using testing_support::MakeTokens;
 
 InputShape ShapeOf(const dataset::TokensFile& run) {
   return {run.vocabulary_hash, run.vocabulary_size, 0, run.number_names, run.localizer_names};

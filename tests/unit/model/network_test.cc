@@ -14,10 +14,10 @@
 namespace teller::model {
 namespace {
 
-using teller::testing::MakeTokens;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
+using testing_support::MakeTokens;
 using testing_support::TemporaryFolder;
 
 ModelConfig Small() {

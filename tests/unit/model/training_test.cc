@@ -15,11 +15,11 @@
 namespace teller::model {
 namespace {
 
-using teller::testing::MakeTokens;
-using teller::testing::PermuteLabels;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
+using testing_support::MakeTokens;
+using testing_support::PermuteLabels;
 using testing_support::TemporaryFolder;
 
 bool GoOn(int64_t, int64_t, const std::string&) { return true; }
