@@ -7,6 +7,7 @@
 
 #include "src/core/error.h"
 #include "src/reconstruct/rank_steps.h"
+#include "src/reconstruct/requests.h"
 
 namespace teller::reconstruct {
 namespace {
@@ -111,6 +112,7 @@ struct RunBuilder::State {
   std::map<RankId, RankSteps> ranks;
   std::optional<RankSteps> rankless;  // the process with most steps among those without rank
   BuildStats stats;
+  std::vector<RequestMark> request_marks;
   std::map<std::pair<int, std::size_t>, NodePlace> places;  // of collectives, by (process, event)
 
   State(const StringInterner& strings_in, const BuildOptions& options)
@@ -119,6 +121,14 @@ struct RunBuilder::State {
         symbols(strings_in, run.symbols) {
     thread_root = SymbolId{static_cast<uint32_t>(Index(run.symbols.Intern("(thread)")))};
     stream_root = SymbolId{static_cast<uint32_t>(Index(run.symbols.Intern("(stream)")))};
+  }
+
+  void KeepRequestMarks(const trace::EventTable& events, const ClockMap& clock) {
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      if (events.kind[i] != trace::Kind::kMark) continue;
+      auto mark = ParseRequestMark(strings.View(events.name[i]), clock.ToBase(events.begin_ns[i]));
+      if (mark) request_marks.push_back(std::move(*mark));
+    }
   }
 
   void Keep(RankSteps steps) {
@@ -262,6 +272,7 @@ const BuildStats& RunBuilder::stats() const { return state_->stats; }
 
 void RunBuilder::AddProcess(int process, const trace::ProcessInfo& info,
                             const trace::EventTable& events, const ClockMap& clock) {
+  state_->KeepRequestMarks(events, clock);
   TreeStats tree_stats;
   const std::vector<CallTree> trees = BuildCallTrees(events, tree_stats);
   AddTreeStats(tree_stats, state_->stats);
@@ -283,6 +294,7 @@ RunForest RunBuilder::Finish(std::span<const CollectiveRecord> records,
   if (const RankSteps* reference = state_->Reference()) {
     state_->MergeRanks(*reference);
     state_->JoinCollectives(records, matched);
+    AssignRequests(std::move(state_->request_marks), state_->run.steps);
   }
   return std::move(state_->run);
 }

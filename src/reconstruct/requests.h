@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/reconstruct/step_forest.h"
+
+namespace teller::reconstruct {
+
+enum class RequestEvent : uint8_t { kRun = 0, kLeave = 1 };
+
+/// A request began to run or left the engine.
+struct RequestMark {
+  int64_t time_ns = 0;  ///< base clock
+  RequestEvent event{};
+  std::string id;
+};
+
+/// What a mark named 'request EVENT ID' says: 'run'; 'finish', 'abort' and 'preempt' leave.
+/// Nothing: another mark.
+std::optional<RequestMark> ParseRequestMark(std::string_view name, int64_t time_ns);
+
+/// Gives every step that has no requests yet those that ran during it: from their 'run' to their
+/// leaving.
+void AssignRequests(std::vector<RequestMark> marks, std::span<StepForest> steps);
+
+}  // namespace teller::reconstruct
