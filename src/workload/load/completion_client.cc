@@ -15,10 +15,12 @@ namespace {
 using nlohmann::json;
 
 httplib::Client MakeClient(const ClientOptions& options) {
+  const auto bad_url = [&] {
+    return ConfigError("--url '" + options.url + "': expected http://HOST:PORT");
+  };
+  if (!options.url.starts_with("http://")) throw bad_url();
   httplib::Client client(options.url);
-  if (!client.is_valid()) {
-    throw ConfigError("--url '" + options.url + "': expected http://HOST:PORT");
-  }
+  if (!client.is_valid()) throw bad_url();
   client.set_connection_timeout(10);
   client.set_read_timeout(options.timeout_s);
   client.set_write_timeout(options.timeout_s);
