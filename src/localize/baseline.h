@@ -69,7 +69,10 @@ struct Baseline {
   std::vector<float> healthy_maxima;       ///< scores of held-out healthy steps, ascending
 };
 
-/// 0: 1, 1: 2, 2: 3-4, 3: 5-8, ...
+inline constexpr int32_t kMaxOccurrence = 1000;  ///< later instances share one row
+inline constexpr int32_t kMaxBucket = 20;
+
+/// 0: 1, 1: 2, 2: 3-4, 3: 5-8, ... up to kMaxBucket.
 int32_t BatchBucket(int32_t batch_size);
 
 /// log(ns + 1000): noise below a microsecond counts for little.

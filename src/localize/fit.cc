@@ -18,7 +18,6 @@ using reconstruct::StepForest;
 constexpr int kRounds = 2;  // of fitting rows and measuring the runs' scales in turn
 constexpr float kParentWeight =
     10;  // samples' worth of pull of a row's spread towards the wider row's
-constexpr int32_t kMaxOccurrence = 1000;
 constexpr float kHealthyQuantile =
     4;  // what the 99th percentile of every channel's healthy maxima is scaled to
 constexpr float kLeastQuantile = 2;  // a channel without noise is not blown up
@@ -96,7 +95,7 @@ Samples CollectSamples(const Baseline& baseline, std::span<const RunView> views)
     for (const auto& row : view.scale.rows) shift[{row.rank, row.op, row.measure}] = row.shift;
     for (const StepForest* step : view.healthy) {
       const std::vector<int32_t> rank_of = RankPositions(*step);
-      for (const Reading& reading : ReadStep(*step)) {
+      for (const Reading& reading : ReadStep(*step).readings) {
         const auto& node = step->nodes[Index(reading.node)];
         const int32_t op = table.Find(node.symbol, node.layer);
         const auto found = shift.find({rank_of[node.track], op, reading.measure});
@@ -176,7 +175,7 @@ std::vector<OperatorRow> FitOperatorRows(const Baseline& baseline, std::span<con
   for (const RunView& view : views) {
     Scorer scorer(baseline, view.run->symbols, view.scale);
     for (const StepForest* step : view.healthy) {
-      const std::vector<NodeScore> nodes = scorer.ScoreNodes(*step);
+      const std::vector<NodeScore> nodes = scorer.ScoreNodes(*step).nodes;
       for (const OperatorScore& op : scorer.ScoreOperators(*step, nodes)) {
         auto& [ratio, typical, contrast] = values[{op.op, op.measure}];
         ratio.push_back(op.ratio);
@@ -255,7 +254,7 @@ void AddChannelMaxima(Scorer& scorer, const StepForest& step, ChannelMaxima& max
     float& at = most[ChannelOf(evidence, measure)];
     at = std::max(at, z);
   };
-  const std::vector<NodeScore> nodes = scorer.ScoreNodes(step);
+  const std::vector<NodeScore> nodes = scorer.ScoreNodes(step).nodes;
   for (const NodeScore& node : nodes) raise(Evidence::kNode, node.reading.measure, node.z);
   for (const OperatorScore& op : scorer.ScoreOperators(step, nodes)) {
     raise(Evidence::kOperator, op.measure, op.z);
@@ -298,7 +297,7 @@ std::vector<float> HealthyMaxima(std::vector<Fold>& folds, const std::vector<flo
 
 int32_t BatchBucket(int32_t batch_size) {
   int32_t bucket = 0;
-  for (int32_t limit = 1; limit < batch_size && bucket < 20; limit *= 2) ++bucket;
+  for (int32_t limit = 1; limit < batch_size && bucket < kMaxBucket; limit *= 2) ++bucket;
   return bucket;
 }
 

@@ -68,7 +68,7 @@ std::map<OperatorKey, Ratios> Departures(Scorer& scorer,
                                          std::span<const StepForest* const> calibration) {
   std::map<OperatorKey, Ratios> found;
   for (const StepForest* step : calibration) {
-    const std::vector<NodeScore> nodes = scorer.ScoreNodes(*step);
+    const std::vector<NodeScore> nodes = scorer.ScoreNodes(*step).nodes;
     for (const OperatorScore& op : scorer.ScoreOperators(*step, nodes)) {
       Ratios& ratios = found[{op.rank, op.op, op.measure}];
       ratios.ratio.push_back(op.ratio);
@@ -122,6 +122,7 @@ struct Localizer::State {
   LocalizeOptions options;
   RunScale scale;
   Scorer scorer;
+  std::vector<uint32_t> candidate_of;  // scratch of StepLocalizer, by rank and slot
 };
 
 namespace {
@@ -130,9 +131,12 @@ namespace {
 class StepLocalizer {
  public:
   StepLocalizer(Localizer::State& state, const StepForest& step)
-      : state_(state), step_(step), nodes_(state.scorer.ScoreNodes(step)) {
-    operators_ = state.scorer.ScoreOperators(step, nodes_);
-  }
+      : state_(state),
+        step_(step),
+        scored_(state.scorer.ScoreNodes(step)),
+        operators_(state.scorer.ScoreOperators(step, scored_.nodes)),
+        nodes_(scored_.nodes),
+        last_starter_(scored_.last_starter) {}
 
   StepSuspects Run() {
     FillResiduals();
@@ -163,15 +167,21 @@ class StepLocalizer {
   }
 
   Candidate& CandidateOf(const NodeScore& node) {
-    const OperatorKey key{node.rank, node.op, node.reading.measure};
-    const auto [found, fresh] = index_.try_emplace(key, suspects_.candidates.size());
-    if (fresh) suspects_.candidates.push_back(Describe(node));
-    return suspects_.candidates[found->second];
+    const auto key = static_cast<std::size_t>(node.rank) * state_.scorer.slots() +
+                     state_.scorer.SlotOf(node.op, node.reading.measure);
+    if (key >= state_.candidate_of.size()) state_.candidate_of.resize(key + 1, 0);
+    uint32_t& at = state_.candidate_of[key];  // 1 + index; another step's where it does not fit
+    if (at == 0 || at > keys_.size() || keys_[at - 1] != key) {
+      keys_.push_back(key);
+      suspects_.candidates.push_back(Describe(node));
+      at = static_cast<uint32_t>(keys_.size());
+    }
+    return suspects_.candidates[at - 1];
   }
   Candidate Describe(const NodeScore& node) const {
     Candidate candidate;
     candidate.node = node.reading.node;
-    candidate.rank = step_.ranks[static_cast<std::size_t>(node.rank)];
+    candidate.rank = step_.tracks[step_.nodes[Index(node.reading.node)].track].rank;
     candidate.measure = node.reading.measure;
     candidate.observed_ns = node.reading.observed_ns;
     candidate.expected_ns = static_cast<int64_t>(node.expected_ns);
@@ -208,7 +218,6 @@ class StepLocalizer {
   /// largest excess on that rank since its previous collective, or the collective's own late start
   /// where there is none.
   void FollowWaits() {
-    last_starter_ = LastStarters(step_);
     for (const OperatorScore& op : operators_) {
       if (op.measure != Measure::kWait) continue;
       const NodeScore& victim = nodes_[op.worst];
@@ -241,6 +250,7 @@ class StepLocalizer {
       culprit = &node;
     }
     if (culprit == nullptr) {
+      keys_.push_back(SIZE_MAX);
       Candidate& unexplained = suspects_.candidates.emplace_back(Describe(victim));
       unexplained.node = late;
       unexplained.rank = rank;
@@ -281,10 +291,11 @@ class StepLocalizer {
 
   Localizer::State& state_;
   const StepForest& step_;
-  std::vector<NodeScore> nodes_;
+  ScoredStep scored_;
   std::vector<OperatorScore> operators_;
-  std::vector<NodeId> last_starter_;
-  std::map<OperatorKey, std::size_t> index_;
+  const std::vector<NodeScore>& nodes_;
+  const std::vector<NodeId>& last_starter_;
+  std::vector<std::size_t> keys_;  // by candidate: its rank and slot
   StepSuspects suspects_;
 };
 
@@ -306,7 +317,7 @@ RunScale Localizer::MeasureScale(std::span<const StepForest* const> calibration)
   std::map<OperatorKey, std::vector<NodeScore>> nodes;
   Scorer plain(state_->baseline, state_->symbols, {});
   for (const StepForest* step : calibration) {
-    for (const NodeScore& node : plain.ScoreNodes(*step)) {
+    for (const NodeScore& node : plain.ScoreNodes(*step).nodes) {
       nodes[{node.rank, node.op, node.reading.measure}].push_back(node);
     }
   }

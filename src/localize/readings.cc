@@ -1,7 +1,6 @@
 #include "src/localize/readings.h"
 
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 
 namespace teller::localize {
@@ -63,7 +62,8 @@ class Coverage {
 
 class StepReader {
  public:
-  explicit StepReader(const StepForest& step) : step_(step), last_starter_(LastStarters(step)) {
+  explicit StepReader(const StepForest& step) : step_(step) {
+    FindLastStarters();
     Cover();
     SumChildren();
     for (const auto& edge : step.edges) {
@@ -71,24 +71,45 @@ class StepReader {
     }
   }
 
-  std::vector<Reading> Read() {
-    std::unordered_map<uint64_t, int32_t> seen;  // (track, symbol) -> nodes so far
-    std::vector<int64_t> stream_end(step_.tracks.size(), INT64_MIN);
+  StepReadings Read() {
+    std::vector<int32_t> seen(SymbolCount(), 0);  // nodes so far of the track at hand, by symbol
+    std::size_t track_begin = 0;
+    int64_t stream_end = INT64_MIN;
+    out_.readings.reserve(step_.nodes.size() * 2);
     for (std::size_t i = 0; i < step_.nodes.size(); ++i) {
       const StepNode& node = step_.nodes[i];
-      occurrence_ = seen[uint64_t{node.track} << 32 | Index(node.symbol)]++;
+      if (i > 0 && step_.nodes[i - 1].track != node.track) {
+        for (; track_begin < i; ++track_begin) seen[Index(step_.nodes[track_begin].symbol)] = 0;
+        stream_end = INT64_MIN;
+      }
+      occurrence_ = seen[Index(node.symbol)]++;
       if (IsSynthetic(node)) continue;
       if (step_.tracks[node.track].device) {
-        ReadDevice(i, stream_end[node.track]);
-        stream_end[node.track] = std::max(stream_end[node.track], EndOf(node));
+        ReadDevice(i, stream_end);
+        stream_end = std::max(stream_end, EndOf(node));
       } else {
         ReadHost(i);
       }
     }
-    return std::move(readings_);
+    return std::move(out_);
   }
 
  private:
+  std::size_t SymbolCount() const {
+    std::size_t count = 0;
+    for (const StepNode& node : step_.nodes) count = std::max(count, Index(node.symbol) + 1);
+    return count;
+  }
+
+  void FindLastStarters() {
+    out_.last_starter.assign(step_.nodes.size(), kNoNode);
+    for (const auto& edge : step_.edges) {
+      if (edge.type != EdgeType::kCollective) continue;
+      out_.last_starter[Index(edge.from)] = edge.from;
+      out_.last_starter[Index(edge.to)] = edge.from;
+    }
+  }
+
   bool IsSynthetic(const StepNode& node) const {
     const auto& track = step_.tracks[node.track];
     return node.parent == kNoNode && (track.device || track.track != 0);
@@ -102,27 +123,25 @@ class StepReader {
   /// When each rank's devices were busy, and when a collective ran on a host thread other than each
   /// track's own.
   void Cover() {
-    std::vector<Coverage> busy(step_.ranks.size() + 1);
+    busy_.resize(step_.ranks.size() + 1);
     blocked_.resize(step_.tracks.size());
-    std::vector<std::size_t> rank_of;
     for (std::size_t t = 0; t < step_.tracks.size(); ++t) {
-      rank_of.push_back(RankPosition(static_cast<uint16_t>(t)));
+      rank_of_.push_back(RankPosition(static_cast<uint16_t>(t)));
     }
     for (const StepNode& node : step_.nodes) {
       if (IsSynthetic(node)) continue;
       if (step_.tracks[node.track].device) {
-        busy[rank_of[node.track]].Add(node.begin_ns, EndOf(node));
+        busy_[rank_of_[node.track]].Add(node.begin_ns, EndOf(node));
       } else if (IsComm(node)) {
         for (std::size_t t = 0; t < step_.tracks.size(); ++t) {
-          if (t != node.track && !step_.tracks[t].device && rank_of[t] == rank_of[node.track]) {
+          if (t != node.track && !step_.tracks[t].device && rank_of_[t] == rank_of_[node.track]) {
             blocked_[t].Add(node.begin_ns, EndOf(node));
           }
         }
       }
     }
     for (Coverage& coverage : blocked_) coverage.Seal();
-    for (Coverage& coverage : busy) coverage.Seal();
-    for (const std::size_t rank : rank_of) busy_.push_back(busy[rank]);
+    for (Coverage& coverage : busy_) coverage.Seal();
   }
 
   void SumChildren() {
@@ -150,13 +169,13 @@ class StepReader {
   }
 
   void Put(std::size_t node, Measure measure, int64_t observed_ns) {
-    readings_.push_back({NodeId{static_cast<int32_t>(node)}, measure, occurrence_,
-                         std::max<int64_t>(0, observed_ns)});
+    out_.readings.push_back({NodeId{static_cast<int32_t>(node)}, measure, occurrence_,
+                             std::max<int64_t>(0, observed_ns)});
   }
 
   void ReadCollective(std::size_t i) {
     const StepNode& node = step_.nodes[i];
-    const StepNode& last = step_.nodes[Index(last_starter_[i])];
+    const StepNode& last = step_.nodes[Index(out_.last_starter[i])];
     const int64_t last_begin = std::min(std::max(last.begin_ns, node.begin_ns), EndOf(node));
     Put(i, Measure::kWait, last_begin - node.begin_ns);
     Put(i, Measure::kTransfer, EndOf(node) - last_begin);
@@ -164,7 +183,7 @@ class StepReader {
 
   void ReadDevice(std::size_t i, int64_t stream_end) {
     const StepNode& node = step_.nodes[i];
-    if (last_starter_[i] != kNoNode) {
+    if (out_.last_starter[i] != kNoNode) {
       ReadCollective(i);
     } else {
       Put(i, Measure::kDuration, node.duration_ns);
@@ -176,10 +195,10 @@ class StepReader {
 
   void ReadHost(std::size_t i) {
     const StepNode& node = step_.nodes[i];
-    if (last_starter_[i] != kNoNode) {
+    if (out_.last_starter[i] != kNoNode) {
       ReadCollective(i);
     } else if (node.kind == Kind::kSyncCall) {
-      const int64_t done = busy_[node.track].LastBefore(EndOf(node), node.begin_ns);
+      const int64_t done = busy_[rank_of_[node.track]].LastBefore(EndOf(node), node.begin_ns);
       Put(i, Measure::kHostSelf, EndOf(node) - std::max(done, node.begin_ns));
     } else {
       ReadOwnTime(i);
@@ -202,27 +221,17 @@ class StepReader {
   }
 
   const StepForest& step_;
-  std::vector<NodeId> last_starter_;
-  std::vector<Coverage> busy_,
-      blocked_;  // by track: of its rank's devices; of other host threads' collectives
+  std::vector<std::size_t> rank_of_;  // by track
+  std::vector<Coverage> busy_;        // by rank: its devices
+  std::vector<Coverage> blocked_;     // by track: collectives on other host threads of its rank
   std::vector<int64_t> children_ns_, children_blocked_, gaps_ns_, last_child_end_, gap_;
   std::vector<NodeId> launch_;
   int32_t occurrence_ = 0;
-  std::vector<Reading> readings_;
+  StepReadings out_;
 };
 
 }  // namespace
 
-std::vector<NodeId> LastStarters(const StepForest& step) {
-  std::vector<NodeId> last(step.nodes.size(), kNoNode);
-  for (const auto& edge : step.edges) {
-    if (edge.type != EdgeType::kCollective) continue;
-    last[Index(edge.from)] = edge.from;
-    last[Index(edge.to)] = edge.from;
-  }
-  return last;
-}
-
-std::vector<Reading> ReadStep(const StepForest& step) { return StepReader(step).Read(); }
+StepReadings ReadStep(const StepForest& step) { return StepReader(step).Read(); }
 
 }  // namespace teller::localize

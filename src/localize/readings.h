@@ -17,17 +17,18 @@ struct Reading {
   int64_t observed_ns = 0;
 };
 
-/// Every time of a step that a baseline can be held against, in node order. Synthetic roots give
-/// none.
-/// - Host time spent while a collective of the same rank runs on another host thread counts as
-/// blocked and is left out.
-/// - Below an engine range, time between children belongs to the child (kGapBefore); below an
-/// operator or a call, to the
-///   operator (kHostSelf).
-std::vector<Reading> ReadStep(const reconstruct::StepForest& step);
+/// Every time of a step that a baseline can be held against.
+struct StepReadings {
+  std::vector<Reading> readings;     ///< in node order; synthetic roots give none
+  std::vector<NodeId> last_starter;  ///< by node: the last starter of the same collective (itself
+                                     ///< where it is); kNoNode where it is not a matched collective
+};
 
-/// By node: the last starter of the same collective (itself where it is); kNoNode where the node is
-/// not a matched collective.
-std::vector<NodeId> LastStarters(const reconstruct::StepForest& step);
+/// - Host time spent while a collective of the same rank runs on another host thread counts as
+///   blocked and is left out.
+/// - Below an engine range, time between children belongs to the child (kGapBefore); below an
+///   operator or a call, to the operator (kHostSelf).
+/// O(nodes), and a search among the collectives where there are several host threads.
+StepReadings ReadStep(const reconstruct::StepForest& step);
 
 }  // namespace teller::localize

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <tuple>
 
 #include "src/core/error.h"
 
@@ -18,7 +17,6 @@ constexpr double kOperatorOffsetNs = 10'000;  // keeps ratios of nearly nothing 
 constexpr double kMaterialShare = 0.01;       // of the step; an excess of so much counts half
 constexpr float kCutWidths = 3;
 constexpr double kLinearZ = 8;  // beyond, z grows with its logarithm only
-constexpr uint32_t kNoRow = std::numeric_limits<uint32_t>::max();
 
 uint64_t Pack(const RowKey& key) {
   return uint64_t{static_cast<uint32_t>(key.op)} << 40 |
@@ -26,11 +24,6 @@ uint64_t Pack(const RowKey& key) {
          uint64_t{static_cast<uint16_t>(key.occurrence + 1)} << 16 |
          uint64_t{static_cast<uint8_t>(key.phase + 1)} << 8 |
          uint64_t{static_cast<uint8_t>(key.bucket + 1)};
-}
-
-uint64_t PackOperator(int32_t rank, int32_t op, Measure measure) {
-  return uint64_t{static_cast<uint32_t>(rank)} << 40 | uint64_t{static_cast<uint32_t>(op)} << 8 |
-         static_cast<uint64_t>(measure);
 }
 
 /// What the step's rank would have to lose before an excess matters.
@@ -74,98 +67,122 @@ OperatorTable::OperatorTable(const Baseline& baseline, const StringInterner& sym
 
 Scorer::Scorer(const Baseline& baseline, const StringInterner& symbols, const RunScale& scale)
     : baseline_(baseline), operators_(baseline, symbols) {
-  for (uint32_t i = 0; i < baseline.rows.size(); ++i)
+  for (uint32_t i = 0; i < baseline.rows.size(); ++i) {
     row_of_.emplace(Pack(baseline.rows[i].key), i);
-  for (uint32_t i = 0; i < baseline.operator_rows.size(); ++i) {
-    const OperatorRow& row = baseline.operator_rows[i];
-    operator_row_of_.emplace(PackOperator(0, row.op, row.measure), i);
+  }
+  operator_row_.assign(slots(), nullptr);
+  for (const OperatorRow& row : baseline.operator_rows) {
+    operator_row_[SlotOf(row.op, row.measure)] = &row;
   }
   for (const RunScale::Row& row : scale.rows) {
-    scale_.emplace(PackOperator(row.rank, row.op, row.measure), row);
+    const auto rank = static_cast<std::size_t>(row.rank);
+    if (rank >= scale_.size()) scale_.resize(rank + 1, std::vector<Scale>(slots()));
+    scale_[rank][SlotOf(row.op, row.measure)] = {row, std::exp(static_cast<double>(row.shift))};
   }
 }
 
-const RobustStat& Scorer::StatOf(RowKey key) {
-  static constexpr RobustStat kNothing{};
-  const auto [known, fresh] = resolved_.try_emplace(Pack(key), kNoRow);
-  if (fresh) {
-    // From narrow to wide.
-    const RowKey tries[] = {key,
-                            {key.op, key.measure, key.occurrence, key.phase, -1},
-                            {key.op, key.measure, -1, key.phase, key.bucket},
-                            {key.op, key.measure, -1, key.phase, -1},
-                            {key.op, key.measure, -1, -1, -1}};
-    for (const RowKey& attempt : tries) {
-      const auto found = row_of_.find(Pack(attempt));
-      if (found == row_of_.end()) continue;
-      known->second = found->second;
-      break;
-    }
+Scorer::PhaseRows& Scorer::RowsOf(const StepForest& step) {
+  const auto at = static_cast<std::size_t>(step.phase) * (kMaxBucket + 1) +
+                  static_cast<std::size_t>(BatchBucket(step.batch_size));
+  if (at >= resolved_.size()) resolved_.resize(at + 1);
+  if (resolved_[at].empty()) resolved_[at].resize(slots());
+  return resolved_[at];
+}
+
+const Scorer::Row& Scorer::Resolve(PhaseRows& rows, RowKey key) {
+  key.occurrence = std::min(key.occurrence, kMaxOccurrence);
+  std::vector<Row>& instances = rows[SlotOf(key.op, key.measure)];
+  const auto at = static_cast<std::size_t>(key.occurrence);
+  if (at >= instances.size()) instances.resize(at + 1);
+  Row& row = instances[at];
+  if (row.resolved) return row;
+  row.resolved = true;
+  // From narrow to wide.
+  const RowKey tries[] = {key,
+                          {key.op, key.measure, key.occurrence, key.phase, -1},
+                          {key.op, key.measure, -1, key.phase, key.bucket},
+                          {key.op, key.measure, -1, key.phase, -1},
+                          {key.op, key.measure, -1, -1, -1}};
+  for (const RowKey& attempt : tries) {
+    const auto found = row_of_.find(Pack(attempt));
+    if (found == row_of_.end()) continue;
+    const RobustStat& stat = baseline_.rows[found->second].stat;
+    row.median = stat.median;
+    row.spread = std::max(stat.spread, kSpreadFloor);
+    row.count = stat.count;
+    row.exp_median = std::exp(static_cast<double>(stat.median));
+    break;
   }
-  return known->second == kNoRow ? kNothing : baseline_.rows[known->second].stat;
+  return row;
 }
 
-const RunScale::Row* Scorer::ScaleOf(int32_t rank, int32_t op, Measure measure) const {
-  const auto found = scale_.find(PackOperator(rank, op, measure));
-  return found == scale_.end() ? nullptr : &found->second;
+const Scorer::Scale& Scorer::ScaleOf(int32_t rank, std::size_t slot) const {
+  static const Scale kTypical{};
+  const auto at = static_cast<std::size_t>(rank);
+  return at < scale_.size() ? scale_[at][slot] : kTypical;
 }
 
-void Scorer::ScoreNode(NodeScore& score, int32_t phase, int32_t bucket, double material_ns) {
-  const Reading& reading = score.reading;
-  const RobustStat& stat =
-      StatOf({score.op, reading.measure, std::min(reading.occurrence, 1000), phase, bucket});
-  score.expected_ns = score.cut_ns = static_cast<double>(reading.observed_ns);
-  if (stat.count == 0) return;
-  const RunScale::Row* scale = ScaleOf(score.rank, score.op, reading.measure);
-  const float expected = stat.median + (scale ? scale->shift : 0);
-  score.expected_ns = std::max(0.0, std::exp(static_cast<double>(expected)) - 1000);
-  score.residual = LogTime(reading.observed_ns) - expected;
-  score.width = std::max(stat.spread, kSpreadFloor) * (scale ? scale->spread : 1);
-  score.cut_ns = std::min(
-      score.cut_ns, std::exp(static_cast<double>(expected + kCutWidths * score.width)) - 1000);
-  score.z = Damp(static_cast<double>(score.residual / score.width),
-                 static_cast<double>(reading.observed_ns) - score.expected_ns, material_ns);
+void Scorer::ScoreNode(NodeScore& score, const Row& row, double material_ns) const {
+  const auto observed = static_cast<double>(score.reading.observed_ns);
+  score.expected_ns = score.cut_ns = observed;
+  if (row.count == 0) return;
+  const Scale& scale = ScaleOf(score.rank, SlotOf(score.op, score.reading.measure));
+  score.expected_ns = std::max(0.0, row.exp_median * scale.exp_shift - 1000);
+  score.residual = LogTime(score.reading.observed_ns) - row.median - scale.row.shift;
+  score.width = row.spread * scale.row.spread;
+  if (score.residual > kCutWidths * score.width) {
+    score.cut_ns =
+        std::exp(static_cast<double>(row.median + scale.row.shift + kCutWidths * score.width)) -
+        1000;
+  }
+  score.z = Damp(static_cast<double>(score.residual / score.width), observed - score.expected_ns,
+                 material_ns);
 }
 
-std::vector<NodeScore> Scorer::ScoreNodes(const StepForest& step) {
+ScoredStep Scorer::ScoreNodes(const StepForest& step) {
   const std::vector<int32_t> rank_of = RankPositions(step);
   const int32_t phase = static_cast<int32_t>(step.phase), bucket = BatchBucket(step.batch_size);
   const double material_ns = MaterialNs(step);
-  std::vector<NodeScore> scores;
-  for (const Reading& reading : ReadStep(step)) {
+  PhaseRows& rows = RowsOf(step);
+  StepReadings read = ReadStep(step);
+  ScoredStep scored{{}, std::move(read.last_starter)};
+  scored.nodes.reserve(read.readings.size());
+  for (const Reading& reading : read.readings) {
     const auto& node = step.nodes[Index(reading.node)];
-    NodeScore score{.reading = reading,
-                    .rank = rank_of[node.track],
-                    .op = operators_.Find(node.symbol, node.layer)};
-    if (score.op < 0) continue;
-    ScoreNode(score, phase, bucket, material_ns);
-    scores.push_back(score);
+    const int32_t op = operators_.Find(node.symbol, node.layer);
+    if (op < 0) continue;
+    NodeScore& score = scored.nodes.emplace_back(
+        NodeScore{.reading = reading, .rank = rank_of[node.track], .op = op});
+    ScoreNode(score, Resolve(rows, {op, reading.measure, reading.occurrence, phase, bucket}),
+              material_ns);
   }
-  return scores;
+  return scored;
 }
 
 std::vector<OperatorScore> Scorer::ScoreOperators(const StepForest& step,
-                                                  std::span<const NodeScore> nodes) const {
-  std::unordered_map<uint64_t, uint32_t> index;
+                                                  std::span<const NodeScore> nodes) {
+  const std::size_t ranks = step.ranks.size() + 1;  // one more for tracks of no known rank
+  index_.resize(std::max(index_.size(), ranks * slots()), -1);
   std::vector<OperatorScore> scores;
   std::vector<double> worst_excess;
   for (uint32_t i = 0; i < nodes.size(); ++i) {
     const NodeScore& node = nodes[i];
-    const auto [found, fresh] =
-        index.try_emplace(PackOperator(node.rank, node.op, node.reading.measure),
-                          static_cast<uint32_t>(scores.size()));
-    if (fresh) {
+    const double observed = static_cast<double>(node.reading.observed_ns);
+    int32_t& at = index_[static_cast<std::size_t>(node.rank) * slots() +
+                         SlotOf(node.op, node.reading.measure)];
+    if (at < 0) {
+      at = static_cast<int32_t>(scores.size());
       scores.push_back(
           {.rank = node.rank, .op = node.op, .measure = node.reading.measure, .worst = i});
-      worst_excess.push_back(-std::numeric_limits<double>::infinity());
+      worst_excess.push_back(observed - node.expected_ns);
     }
-    OperatorScore& score = scores[found->second];
-    const double observed = static_cast<double>(node.reading.observed_ns);
+    const auto s = static_cast<std::size_t>(at);
+    OperatorScore& score = scores[s];
     score.observed_ns += observed;
     score.expected_ns += node.expected_ns;
     score.cut_ns += node.cut_ns;
-    if (observed - node.expected_ns > worst_excess[found->second]) {
-      worst_excess[found->second] = observed - node.expected_ns;
+    if (observed - node.expected_ns > worst_excess[s]) {
+      worst_excess[s] = observed - node.expected_ns;
       score.worst = i;
     }
   }
@@ -173,46 +190,44 @@ std::vector<OperatorScore> Scorer::ScoreOperators(const StepForest& step,
     score.ratio = LogRatio(score.observed_ns, score.expected_ns);
     score.typical = LogRatio(score.cut_ns, score.expected_ns);
   }
-  Contrast(scores);
+  Contrast(scores, ranks);
   const double material_ns = MaterialNs(step);
-  for (OperatorScore& score : scores) Standardise(score, material_ns);
+  for (OperatorScore& score : scores) {
+    Standardise(score, material_ns);
+    index_[static_cast<std::size_t>(score.rank) * slots() + SlotOf(score.op, score.measure)] = -1;
+  }
   return scores;
 }
 
-void Scorer::Contrast(std::vector<OperatorScore>& scores) const {
-  std::map<std::pair<int32_t, Measure>, std::vector<std::size_t>> peers;
-  for (std::size_t i = 0; i < scores.size(); ++i) {
-    peers[{scores[i].op, scores[i].measure}].push_back(i);
-  }
-  for (const auto& [key, members] : peers) {
-    for (const std::size_t i : members) {
-      std::vector<float> others;
-      for (const std::size_t j : members) {
-        if (j != i) others.push_back(scores[j].typical);
-      }
-      scores[i].contrast = others.empty() ? std::numeric_limits<float>::quiet_NaN()
-                                          : scores[i].typical - Median(others);
+void Scorer::Contrast(std::vector<OperatorScore>& scores, std::size_t ranks) const {
+  std::vector<float> others;
+  for (OperatorScore& score : scores) {
+    others.clear();
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      if (rank == static_cast<std::size_t>(score.rank)) continue;
+      const int32_t at = index_[rank * slots() + SlotOf(score.op, score.measure)];
+      if (at >= 0) others.push_back(scores[static_cast<std::size_t>(at)].typical);
     }
+    score.contrast =
+        others.empty() ? std::numeric_limits<float>::quiet_NaN() : score.typical - Median(others);
   }
 }
 
 void Scorer::Standardise(OperatorScore& score, double material_ns) const {
-  const auto found = operator_row_of_.find(PackOperator(0, score.op, score.measure));
-  if (found == operator_row_of_.end()) return;
-  const OperatorRow& row = baseline_.operator_rows[found->second];
-  const RunScale::Row* scale = ScaleOf(score.rank, score.op, score.measure);
+  const std::size_t slot = SlotOf(score.op, score.measure);
+  const OperatorRow* row = operator_row_[slot];
+  if (row == nullptr) return;
+  const RunScale::Row& run = ScaleOf(score.rank, slot).row;
   const double excess = score.observed_ns - score.expected_ns;
-  const auto standard = [&](float value, const RobustStat& stat, RunScale::Row::Departure run) {
+  const auto standard = [&](float value, const RobustStat& stat, RunScale::Row::Departure of_run) {
     if (stat.count == 0 || std::isnan(value)) return 0.0f;
-    const float width = std::max(stat.spread, kOperatorSpreadFloor) * run.spread;
-    return Damp(static_cast<double>((value - stat.median - run.shift) / width), excess,
+    const float width = std::max(stat.spread, kOperatorSpreadFloor) * of_run.spread;
+    return Damp(static_cast<double>((value - stat.median - of_run.shift) / width), excess,
                 material_ns);
   };
-  const RunScale::Row none;
-  const RunScale::Row& run = scale ? *scale : none;
-  score.z = standard(score.ratio, row.ratio, run.ratio);
-  score.typical_z = standard(score.typical, row.typical, run.typical);
-  score.contrast_z = standard(score.contrast, row.contrast, run.contrast);
+  score.z = standard(score.ratio, row->ratio, run.ratio);
+  score.typical_z = standard(score.typical, row->typical, run.typical);
+  score.contrast_z = standard(score.contrast, row->contrast, run.contrast);
 }
 
 std::vector<int32_t> RankPositions(const StepForest& step) {

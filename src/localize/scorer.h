@@ -50,28 +50,55 @@ struct OperatorScore {
   uint32_t worst = 0;  ///< index of the NodeScore with the largest excess
 };
 
-/// The arithmetic shared by fitting and localising.
+/// A step's nodes held against the baseline.
+struct ScoredStep {
+  std::vector<NodeScore> nodes;
+  std::vector<NodeId> last_starter;  ///< as in StepReadings
+};
+
+/// The arithmetic shared by fitting and localising. Look-ups are arrays by slot, an operator's
+/// measure; rows are resolved once for every phase, bucket and instance that comes along.
 class Scorer {
  public:
   Scorer(const Baseline& baseline, const StringInterner& symbols, const RunScale& scale);
 
-  std::vector<NodeScore> ScoreNodes(const reconstruct::StepForest& step);
+  ScoredStep ScoreNodes(const reconstruct::StepForest& step);
   std::vector<OperatorScore> ScoreOperators(const reconstruct::StepForest& step,
-                                            std::span<const NodeScore> nodes) const;
+                                            std::span<const NodeScore> nodes);
+
+  std::size_t SlotOf(int32_t op, Measure measure) const {
+    return static_cast<std::size_t>(op) * kMeasureCount + static_cast<std::size_t>(measure);
+  }
+  std::size_t slots() const { return baseline_.operators.size() * kMeasureCount; }
 
  private:
-  const RobustStat& StatOf(RowKey key);
-  const RunScale::Row* ScaleOf(int32_t rank, int32_t op, Measure measure) const;
-  void ScoreNode(NodeScore& score, int32_t phase, int32_t bucket, double material_ns);
+  struct Row {
+    bool resolved = false;
+    float median = 0, spread = 0;
+    uint32_t count = 0;
+    double exp_median = 0;
+  };
+  struct Scale {
+    RunScale::Row row;
+    double exp_shift = 1;
+  };
+  /// Rows of one phase and batch bucket, by slot and instance.
+  using PhaseRows = std::vector<std::vector<Row>>;
+
+  PhaseRows& RowsOf(const reconstruct::StepForest& step);
+  const Row& Resolve(PhaseRows& rows, RowKey key);
+  const Scale& ScaleOf(int32_t rank, std::size_t slot) const;
+  void ScoreNode(NodeScore& score, const Row& row, double material_ns) const;
   void Standardise(OperatorScore& score, double material_ns) const;
-  void Contrast(std::vector<OperatorScore>& scores) const;
+  void Contrast(std::vector<OperatorScore>& scores, std::size_t ranks) const;
 
   const Baseline& baseline_;
   OperatorTable operators_;
-  std::unordered_map<uint64_t, uint32_t> row_of_;    // exact keys of the baseline
-  std::unordered_map<uint64_t, uint32_t> resolved_;  // keys asked for, with their fallback
-  std::unordered_map<uint64_t, uint32_t> operator_row_of_;
-  std::unordered_map<uint64_t, RunScale::Row> scale_;
+  std::unordered_map<uint64_t, uint32_t> row_of_;  // exact keys of the baseline
+  std::vector<PhaseRows> resolved_;                // by phase and bucket
+  std::vector<const OperatorRow*> operator_row_;   // by slot
+  std::vector<std::vector<Scale>> scale_;          // by rank, slot
+  std::vector<int32_t> index_;                     // scratch: by rank and slot, its OperatorScore
 };
 
 /// Rank position of every track.
