@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "src/core/error.h"
 
@@ -12,19 +15,62 @@ using reconstruct::EdgeType;
 using reconstruct::StepForest;
 using reconstruct::StepNode;
 
+constexpr std::size_t kNone = SIZE_MAX;
+
+/// For every node a list of others, all in one array.
+class NodeLists {
+ public:
+  NodeLists(std::size_t nodes, std::vector<std::pair<std::size_t, std::size_t>> links)
+      : begin_(nodes + 1, 0), items_(links.size()) {
+    for (const auto& [node, other] : links) ++begin_[node + 1];
+    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+    std::vector<std::size_t> next(begin_.begin(), begin_.end() - 1);
+    for (const auto& [node, other] : links) items_[next[node]++] = other;
+  }
+  std::span<const std::size_t> Of(std::size_t node) const {
+    return std::span(items_).subspan(begin_[node], begin_[node + 1] - begin_[node]);
+  }
+
+ private:
+  std::vector<std::size_t> begin_, items_;
+};
+
+using Links = std::vector<std::pair<std::size_t, std::size_t>>;
+
+/// Pairs of nodes, both ways, that edges of a kind join: communication, or all else.
+Links LinksOf(const StepForest& step, bool communication) {
+  Links links;
+  for (const auto& edge : step.edges) {
+    const bool matched = edge.type == EdgeType::kCollective || edge.type == EdgeType::kMessage;
+    if (matched != communication) continue;
+    links.emplace_back(Index(edge.from), Index(edge.to));
+    links.emplace_back(Index(edge.to), Index(edge.from));
+  }
+  return links;
+}
+
 /// Collects the nodes to keep, one part of the rule after the other.
 class Cutter {
  public:
   Cutter(const StepForest& step, const localize::StepSuspects& suspects,
          const SliceOptions& options)
-      : step_(step), suspects_(suspects), options_(options), kept_(step.nodes.size(), 0) {}
+      : step_(step),
+        suspects_(suspects),
+        options_(options),
+        kept_(step.nodes.size(), 0),
+        launches_(step.nodes.size(), LinksOf(step, false)),
+        matched_(step.nodes.size(), LinksOf(step, true)) {}
 
   CausalSlice Cut() {
     ChooseSuspects();
-    Link();
+    if (options_.fill && Room(step_.nodes.size())) {  // all fits: every part of the rule ends here
+      std::fill(kept_.begin(), kept_.end(), 1);
+      return Assemble();
+    }
+    LinkSiblings();
     KeepRoots();
     for (const std::size_t node : chosen_) Keep(node);
-    for (const std::size_t node : chosen_) KeepAll(launches_[node]);
+    for (const std::size_t node : chosen_) KeepAll(launches_.Of(node));
     KeepInstances();
     if (options_.peers) KeepPeers();
     if (options_.subtrees) KeepSubtrees();
@@ -42,16 +88,20 @@ class Cutter {
     }
   }
 
-  /// Launch partners of every node, and all members of every node's collective.
-  void Link() {
-    launches_.resize(step_.nodes.size());
-    matched_.resize(step_.nodes.size());
-    for (const auto& edge : step_.edges) {
-      auto& links = edge.type == EdgeType::kCollective || edge.type == EdgeType::kMessage
-                        ? matched_
-                        : launches_;
-      links[Index(edge.from)].push_back(Index(edge.to));
-      links[Index(edge.to)].push_back(Index(edge.from));
+  /// Siblings on both sides of every node; roots of different tracks are no neighbours.
+  void LinkSiblings() {
+    previous_.assign(step_.nodes.size(), kNone);
+    next_.assign(step_.nodes.size(), kNone);
+    std::vector<std::size_t> last_child(step_.nodes.size(), kNone);
+    for (std::size_t i = 0; i < step_.nodes.size(); ++i) {
+      if (step_.nodes[i].parent == kNoNode) continue;
+      std::size_t& last = last_child[Index(step_.nodes[i].parent)];
+      previous_[i] = last;
+      if (last != kNone) next_[last] = i;
+      last = i;
+    }
+    for (std::size_t i = 0; i < step_.nodes.size(); ++i) {
+      if (!matched_.Of(i).empty()) communication_.push_back(i);
     }
   }
 
@@ -70,7 +120,7 @@ class Cutter {
     for (const std::size_t at : path) kept_[at] = 1;
     count_ += path.size();
   }
-  void KeepAll(const std::vector<std::size_t>& nodes) {
+  void KeepAll(std::span<const std::size_t> nodes) {
     for (const std::size_t node : nodes) Keep(node);
   }
 
@@ -118,51 +168,46 @@ class Cutter {
     for (const std::size_t node : chosen_) {
       for (const std::size_t collective : CollectivesAround(node)) {
         Keep(collective);
-        for (const std::size_t peer : matched_[collective]) {
+        for (const std::size_t peer : matched_.Of(collective)) {
           Keep(peer);
           KeepBefore(peer);
-          for (const std::size_t launch : launches_[peer]) KeepBefore(launch);
+          for (const std::size_t launch : launches_.Of(peer)) KeepBefore(launch);
         }
       }
     }
   }
 
   std::vector<std::size_t> CollectivesAround(std::size_t node) const {
-    if (!matched_[node].empty()) return {node};
+    if (!matched_.Of(node).empty()) return {node};
     const RankId rank = step_.tracks[step_.nodes[node].track].rank;
     const int64_t begin = step_.nodes[node].begin_ns;
-    std::size_t before = kept_.size(), after = kept_.size();
-    for (std::size_t i = 0; i < step_.nodes.size(); ++i) {
+    std::size_t before = kNone, after = kNone;
+    for (const std::size_t i : communication_) {
       const StepNode& other = step_.nodes[i];
-      if (matched_[i].empty() || step_.tracks[other.track].rank != rank) continue;
-      std::size_t& best = other.begin_ns < begin ? before : after;
-      const bool closer = best == kept_.size() ||
-                          (other.begin_ns < begin) == (other.begin_ns > step_.nodes[best].begin_ns);
-      if (closer) best = i;
+      if (step_.tracks[other.track].rank != rank) continue;
+      const bool earlier = other.begin_ns < begin;
+      std::size_t& best = earlier ? before : after;
+      if (best == kNone || earlier == (other.begin_ns > step_.nodes[best].begin_ns)) best = i;
     }
     std::vector<std::size_t> found;
-    if (after != kept_.size()) found.push_back(after);
-    if (before != kept_.size()) found.push_back(before);
+    if (after != kNone) found.push_back(after);
+    if (before != kNone) found.push_back(before);
     return found;
   }
 
   /// The siblings just before a node, or before its nearest ancestor that is no first child.
   void KeepBefore(std::size_t node) {
     Keep(node);
-    while (PositionOf(node) == 0) {
+    while (previous_[node] == kNone) {
       const NodeId parent = step_.nodes[node].parent;
       if (parent == kNoNode) return;
       node = Index(parent);
     }
-    const auto position = PositionOf(node);
-    for (std::ptrdiff_t back = 1; back <= std::min<std::ptrdiff_t>(options_.neighbours, position);
-         ++back) {
-      Keep(SiblingsOf(node)[static_cast<std::size_t>(position - back)]);
-    }
+    KeepAlong(previous_, node, options_.neighbours);
   }
-  std::ptrdiff_t PositionOf(std::size_t node) {
-    const auto& siblings = SiblingsOf(node);
-    return std::lower_bound(siblings.begin(), siblings.end(), node) - siblings.begin();
+  /// Up to `count` siblings of a node in one direction.
+  void KeepAlong(const std::vector<std::size_t>& direction, std::size_t node, int count) {
+    for (int i = 0; i < count && (node = direction[node]) != kNone; ++i) Keep(node);
   }
 
   void KeepSubtrees() {
@@ -173,21 +218,15 @@ class Cutter {
           break;
         }
         Keep(i);
-        KeepAll(launches_[i]);
+        KeepAll(launches_.Of(i));
       }
     }
   }
 
   void KeepNeighbours() {
-    for (int distance = 1; distance <= options_.neighbours; ++distance) {
-      for (const std::size_t node : chosen_) {
-        const auto& siblings = SiblingsOf(node);
-        const std::ptrdiff_t at = PositionOf(node);
-        if (at >= distance) Keep(siblings[static_cast<std::size_t>(at - distance)]);
-        if (at + distance < static_cast<std::ptrdiff_t>(siblings.size())) {
-          Keep(siblings[static_cast<std::size_t>(at + distance)]);
-        }
-      }
+    for (const std::size_t node : chosen_) {
+      KeepAlong(previous_, node, options_.neighbours);
+      KeepAlong(next_, node, options_.neighbours);
     }
   }
 
@@ -201,22 +240,9 @@ class Cutter {
     }
   }
 
-  const std::vector<std::size_t>& SiblingsOf(std::size_t node) {
-    if (children_.empty()) {
-      children_.resize(step_.nodes.size() + 1);
-      for (std::size_t i = 0; i < step_.nodes.size(); ++i) {
-        const NodeId parent = step_.nodes[i].parent;
-        children_[parent == kNoNode ? step_.nodes.size() : Index(parent)].push_back(i);
-      }
-    }
-    const NodeId parent = step_.nodes[node].parent;
-    if (parent != kNoNode) return children_[Index(parent)];
-    alone_ = {node};  // roots of different tracks are no neighbours
-    return alone_;
-  }
-
   CausalSlice Assemble() const {
     CausalSlice slice;
+    slice.nodes.reserve(static_cast<std::size_t>(std::count(kept_.begin(), kept_.end(), 1)));
     std::vector<int32_t> at(step_.nodes.size(),
                             -1);  // of the node itself, else of its nearest kept ancestor
     for (std::size_t i = 0; i < step_.nodes.size(); ++i) {
@@ -267,8 +293,9 @@ class Cutter {
   std::vector<uint8_t> kept_;
   std::size_t count_ = 0;
   std::vector<std::size_t> chosen_;
-  std::vector<std::vector<std::size_t>> launches_, matched_, children_;
-  std::vector<std::size_t> alone_;
+  NodeLists launches_, matched_;
+  std::vector<std::size_t> previous_, next_;  // siblings
+  std::vector<std::size_t> communication_;    // all matched nodes
 };
 
 }  // namespace
