@@ -12,7 +12,7 @@
 namespace teller::agent {
 
 State* g_state;
-thread_local Thread* t_thread __attribute__((tls_model("initial-exec")));
+constinit thread_local Thread* t_thread __attribute__((tls_model("initial-exec"))) = nullptr;
 
 namespace {
 

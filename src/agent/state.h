@@ -161,7 +161,7 @@ extern State* g_state;
 /// Maps the memory of g_state and of the threads. False when the system refuses.
 bool AllocateState() noexcept;
 
-extern thread_local Thread* t_thread __attribute__((tls_model("initial-exec")));
+extern constinit thread_local Thread* t_thread __attribute__((tls_model("initial-exec")));
 
 /// Takes a Thread for the calling thread; NULL when kMaxThreads are alive.
 Thread* NewThread() noexcept;
