@@ -2,12 +2,14 @@
 // brings a table of its own and initialises us once; all of them share the handlers below.
 #include <nvtx3/nvToolsExt.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cwchar>
 
 #include "src/agent/background.h"
 #include "src/agent/delays.h"
 #include "src/agent/entrances.h"
+#include "src/agent/nvtx_payload.h"
 #include "src/agent/recorder.h"
 
 namespace teller::agent {
@@ -85,7 +87,30 @@ const char* MessageOf(const nvtxEventAttributes_t* attributes, char* buffer,
 constexpr uint32_t kRangeDelays =
     DelayAtStartBit(TELLER_TARGET_RANGE) | DelayAtEndBit(TELLER_TARGET_RANGE);
 
-int Push(const char* message, uint32_t domain) noexcept {
+/// A payload that names a communicator and a size is a collective or point-to-point call of NCCL.
+CommFacts CommFactsOf(const PayloadFacts& payload, const char* message) noexcept {
+  if (!payload.has_communicator || payload.bytes < 0) return {};
+  char text[24];
+  snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(payload.communicator));
+  const bool point_to_point =
+      strstr(message, "Send") != nullptr || strstr(message, "Recv") != nullptr;
+  return {true, point_to_point, InternText(text, strlen(text)), payload.peer, payload.bytes};
+}
+
+/// NCCL's name of a call, with its reduction: 'ncclAllReduce(Sum)'; 'ncclAllReduce(op 0)' where no
+/// enumeration names it.
+const char* NameWithReduction(const char* message, const PayloadFacts& payload, char* text,
+                              std::size_t size) noexcept {
+  if (!payload.has_reduction) return message;
+  if (payload.reduction != nullptr) {
+    snprintf(text, size, "%s(%s)", message, payload.reduction);
+  } else {
+    snprintf(text, size, "%s(op %lld)", message, static_cast<long long>(payload.reduction_number));
+  }
+  return text;
+}
+
+int Push(const char* message, uint32_t domain, const PayloadFacts* payload = nullptr) noexcept {
   Thread* thread = CurrentThread();
   if (thread == nullptr) return NVTX_NO_PUSH_POP_TRACKING;
   if (thread->range_depth == kMaxRangeDepth) {
@@ -95,9 +120,15 @@ int Push(const char* message, uint32_t domain) noexcept {
   PushedRange& range = thread->ranges[thread->range_depth++];
   range.domain = domain;
   range.begin = 0;
+  range.comm.is_comm = false;
   const uint32_t switches = Switches();
   if ((switches & (kRecordNvtx | kRangeDelays)) == 0)
     return static_cast<int>(thread->range_depth - 1);
+  char buffer[kWideNameBytes];
+  if (payload != nullptr) {
+    range.comm = CommFactsOf(*payload, message);
+    message = NameWithReduction(message, *payload, buffer, sizeof buffer);
+  }
   range.name = NameId(thread, message);
   range.begin = Now();
   if ((switches & DelayAtStartBit(TELLER_TARGET_RANGE)) != 0)
@@ -124,6 +155,22 @@ void DelayAtRangeEnd(uint32_t name, uint64_t begin) noexcept {
   DelayAtEnd({TELLER_TARGET_RANGE, text, 0}, begin);
 }
 
+void WriteRange(Thread* thread, const PushedRange& range, uint64_t end) noexcept {
+  RecordHead head{
+      range.begin,        end,        range.name, TELLER_LAYER_ENGINE, TELLER_KIND_RANGE,
+      TELLER_SOURCE_NVTX, thread->tid};
+  if (!range.comm.is_comm) return WriteRecord(thread, head);
+  head.layer = TELLER_LAYER_COMM;
+  head.kind = range.comm.point_to_point ? TELLER_KIND_P2P : TELLER_KIND_COLLECTIVE;
+  TellerRecord* record = NextRecord(thread);
+  if (record == nullptr) return;
+  FillRecord(*record, head);
+  record->comm = range.comm.comm;
+  record->bytes = range.comm.bytes;
+  record->peer = range.comm.peer;
+  CommitRecord(thread);
+}
+
 int Pop(uint32_t domain) noexcept {
   Thread* thread = CurrentThread();
   if (thread == nullptr) return NVTX_NO_PUSH_POP_TRACKING;
@@ -138,10 +185,7 @@ int Pop(uint32_t domain) noexcept {
   if (range.begin != 0 && (switches & (kRecordNvtx | kRangeDelays)) != 0) {
     if ((switches & DelayAtEndBit(TELLER_TARGET_RANGE)) != 0)
       DelayAtRangeEnd(range.name, range.begin);
-    if ((switches & kRecordNvtx) != 0) {
-      WriteRecord(thread, {range.begin, Now(), range.name, TELLER_LAYER_ENGINE, TELLER_KIND_RANGE,
-                           TELLER_SOURCE_NVTX, thread->tid});
-    }
+    if ((switches & kRecordNvtx) != 0) WriteRange(thread, range, Now());
   }
   return static_cast<int>(thread->range_depth);
 }
@@ -208,7 +252,6 @@ void End(nvtxRangeId_t id) noexcept {
 }
 
 // ---- Handlers, as the NVTX headers call them
-// ------------------------------------------------------------------------
 
 void NVTX_API OnMarkEx(const nvtxEventAttributes_t* attributes) noexcept {
   char buffer[kWideNameBytes];
@@ -231,10 +274,6 @@ nvtxRangeId_t NVTX_API OnRangeStartW(const wchar_t* message) noexcept {
 }
 void NVTX_API OnRangeEnd(nvtxRangeId_t id) noexcept { End(id); }
 
-int NVTX_API OnRangePushEx(const nvtxEventAttributes_t* attributes) noexcept {
-  char buffer[kWideNameBytes];
-  return Push(MessageOf(attributes, buffer, sizeof buffer), kDefaultDomain);
-}
 int NVTX_API OnRangePushA(const char* message) noexcept { return Push(message, kDefaultDomain); }
 int NVTX_API OnRangePushW(const wchar_t* message) noexcept {
   char buffer[kWideNameBytes];
@@ -250,10 +289,19 @@ nvtxRangeId_t NVTX_API OnDomainRangeStartEx(nvtxDomainHandle_t,
   return OnRangeStartEx(attributes);
 }
 void NVTX_API OnDomainRangeEnd(nvtxDomainHandle_t, nvtxRangeId_t id) noexcept { End(id); }
+int PushWithAttributes(uint32_t domain, const nvtxEventAttributes_t* attributes) noexcept {
+  char buffer[kWideNameBytes];
+  const char* message = MessageOf(attributes, buffer, sizeof buffer);
+  if (attributes == nullptr || !HasPayload(*attributes)) return Push(message, domain);
+  const PayloadFacts payload = ReadPayload(domain, *attributes);
+  return Push(message, domain, &payload);
+}
+int NVTX_API OnRangePushEx(const nvtxEventAttributes_t* attributes) noexcept {
+  return PushWithAttributes(kDefaultDomain, attributes);
+}
 int NVTX_API OnDomainRangePushEx(nvtxDomainHandle_t domain,
                                  const nvtxEventAttributes_t* attributes) noexcept {
-  char buffer[kWideNameBytes];
-  return Push(MessageOf(attributes, buffer, sizeof buffer), DomainIndex(domain));
+  return PushWithAttributes(DomainIndex(domain), attributes);
 }
 int NVTX_API OnDomainRangePop(nvtxDomainHandle_t domain) noexcept {
   return Pop(DomainIndex(domain));
@@ -280,8 +328,40 @@ nvtxDomainHandle_t NVTX_API OnDomainCreateW(const wchar_t* name) noexcept {
 }
 void NVTX_API OnInitialize(const void*) noexcept {}
 
+// ---- Payload extension
+
+uint64_t NVTX_API OnPayloadSchemaRegister(nvtxDomainHandle_t domain,
+                                          const nvtxPayloadSchemaAttr_t* attributes) noexcept {
+  return RegisterPayloadSchema(DomainIndex(domain), attributes);
+}
+uint64_t NVTX_API OnPayloadEnumRegister(nvtxDomainHandle_t domain,
+                                        const nvtxPayloadEnumAttr_t* attributes) noexcept {
+  return RegisterPayloadEnum(DomainIndex(domain), attributes);
+}
+// Events whose message is part of their payload have no name here.
+int NVTX_API OnRangePushPayload(nvtxDomainHandle_t domain, const nvtxPayloadData_t* payloads,
+                                std::size_t count) noexcept {
+  const PayloadFacts payload = ReadPayload(DomainIndex(domain), payloads, count);
+  return Push("", DomainIndex(domain), &payload);
+}
+int NVTX_API OnRangePopPayload(nvtxDomainHandle_t domain, const nvtxPayloadData_t*,
+                               std::size_t) noexcept {
+  return Pop(DomainIndex(domain));
+}
+nvtxRangeId_t NVTX_API OnRangeStartPayload(nvtxDomainHandle_t, const nvtxPayloadData_t*,
+                                           std::size_t) noexcept {
+  return Start("");
+}
+void NVTX_API OnRangeEndPayload(nvtxDomainHandle_t, nvtxRangeId_t id, const nvtxPayloadData_t*,
+                                std::size_t) noexcept {
+  End(id);
+}
+void NVTX_API OnMarkPayload(nvtxDomainHandle_t, const nvtxPayloadData_t*, std::size_t) noexcept {
+  Mark("");
+}
+uint8_t NVTX_API OnDomainIsEnabled(nvtxDomainHandle_t) noexcept { return 1; }
+
 // ---- Attaching
-// ------------------------------------------------------------------------------------------------------
 
 template <typename Function>
 void Install(NvtxFunctionTable table, unsigned size, unsigned id, Function function) noexcept {
@@ -327,9 +407,38 @@ void InstallDomains(const NvtxExportTableCallbacks* callbacks) noexcept {
   Install(table, size, NVTX_CBID_CORE2_Initialize, OnInitialize);
 }
 
+template <typename Function>
+void InstallExtension(const nvtxExtModuleSegment_t& segment, std::size_t id,
+                      Function function) noexcept {
+  if (id < segment.slotCount) segment.functionSlots[id] = reinterpret_cast<intptr_t>(function);
+}
+
+void InstallPayload(const nvtxExtModuleSegment_t& segment) noexcept {
+  InstallExtension(segment, NVTX3EXT_CBID_nvtxPayloadSchemaRegister, OnPayloadSchemaRegister);
+  InstallExtension(segment, NVTX3EXT_CBID_nvtxPayloadEnumRegister, OnPayloadEnumRegister);
+  InstallExtension(segment, NVTX3EXT_CBID_nvtxMarkPayload, OnMarkPayload);
+  InstallExtension(segment, NVTX3EXT_CBID_nvtxRangePushPayload, OnRangePushPayload);
+  InstallExtension(segment, NVTX3EXT_CBID_nvtxRangePopPayload, OnRangePopPayload);
+  InstallExtension(segment, NVTX3EXT_CBID_nvtxRangeStartPayload, OnRangeStartPayload);
+  InstallExtension(segment, NVTX3EXT_CBID_nvtxRangeEndPayload, OnRangeEndPayload);
+  InstallExtension(segment, NVTX3EXT_CBID_nvtxDomainIsEnabled, OnDomainIsEnabled);
+}
+
 }  // namespace
 
 }  // namespace teller::agent
+
+/// Other extensions than payloads are left to answer for themselves.
+extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtxExtension(
+    nvtxExtModuleInfo_t* module) {
+  using namespace teller::agent;
+  if (module == nullptr || module->moduleId != NVTX_EXT_PAYLOAD_MODULEID ||
+      module->segmentsCount == 0 || !AttachProcess()) {
+    return 0;
+  }
+  InstallPayload(module->segments[0]);
+  return 1;
+}
 
 extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
     NvtxGetExportTableFunc_t export_table) {

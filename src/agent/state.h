@@ -11,7 +11,6 @@
 namespace teller::agent {
 
 // ---- What hooks have to do now: one word, so that "nothing" costs one load
-// -----------------------------------------
 
 inline constexpr uint32_t kRecordNvtx = 1u << 0;
 inline constexpr uint32_t kRecordScopes = 1u << 1;     ///< torch user scopes and collectives
@@ -23,7 +22,6 @@ constexpr uint32_t DelayAtEndBit(uint32_t target) { return 1u << (16 + target); 
 inline constexpr uint32_t kTargetCount = 7;
 
 // ---- Sizes
-// ----------------------------------------------------------------------------------------------------------
 
 inline constexpr uint32_t kMaxThreads = 4096;    ///< alive at once
 inline constexpr uint32_t kMaxRangeDepth = 256;  ///< of NVTX push/pop, per thread over all domains
@@ -36,7 +34,6 @@ inline constexpr uint32_t kMaxOpenRanges = 1u << 16;
 inline constexpr uint32_t kNameTableFull = 0;  ///< the first name of every table
 
 // ---- Per thread
-// -----------------------------------------------------------------------------------------------------
 
 /// A thread's cache of interned names, by the address of the text; the text is compared as well,
 /// since addresses are used again.
@@ -47,11 +44,21 @@ struct CachedName {
   uint32_t id;
 };
 
+/// What an event says of the communication it stands for.
+struct CommFacts {
+  bool is_comm;
+  bool point_to_point;
+  uint32_t comm;  ///< name of the communicator; UINT32_MAX: none
+  int32_t peer;
+  int64_t bytes;
+};
+
 /// A pushed NVTX range; begin 0: pushed while nothing was recorded.
 struct PushedRange {
   uint64_t begin;
   uint32_t name;
   uint32_t domain;
+  CommFacts comm;  ///< set where comm.is_comm
 };
 
 /// A torch record that has begun on this thread, found again by its address.
@@ -80,7 +87,6 @@ struct Thread {
 };
 
 // ---- Per process
-// ----------------------------------------------------------------------------------------------------
 
 /// A range started by nvtxRangeStart, which any thread may end.
 struct StartedRange {

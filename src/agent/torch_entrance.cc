@@ -87,7 +87,6 @@ void OnOperatorEnd(const at::RecordFunction& function, at::ObserverContext*) noe
 }
 
 // ---- User scopes and collectives: rarer, and may end on another thread, so they carry a context
-// ----------------------
 
 struct ScopeContext final : at::ObserverContext {
   uint64_t begin = 0;
@@ -205,7 +204,6 @@ void OnScopeEnd(const at::RecordFunction& function, at::ObserverContext* observe
 }
 
 // ---- Attaching
-// ------------------------------------------------------------------------------------------------------
 
 template <typename Function>
 bool Find(void* library, const char* symbol, Function& function) noexcept {

@@ -78,6 +78,25 @@ TEST_F(NvtxTest, UnderstandsDomainsRegisteredAndWideStringsMarksAndStartEnd) {
   EXPECT_EQ(collected.Stat("unknown_range_end"), 1);
 }
 
+TEST_F(NvtxTest, ReadsThePayloadsOfNccl) {
+  const std::string library = TELLER_NCCL_LIBRARY;
+  if (!std::filesystem::exists(library)) GTEST_SKIP() << "no NCCL in the wheel: " << library;
+  const Ran ran = RunShell(
+      "LD_LIBRARY_PATH=" + std::string(TELLER_CUDA_LIBRARIES) + " " +
+      CollectLine(File(), "", std::string(TELLER_BINARY_DIR) + "/tests/nccl_program " + library));
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const Collected collected(File());
+  const trace::Event reduce = collected.Named("ncclAllReduce(op 2)").at(0);
+  EXPECT_EQ(reduce.layer, trace::Layer::kComm);
+  EXPECT_EQ(reduce.kind, trace::Kind::kCollective);
+  EXPECT_EQ(reduce.bytes, 4000);
+  EXPECT_EQ(collected.Text(reduce.comm), "0x0");  // no communicator without a GPU
+  const trace::Event send = collected.Named("ncclSend").at(0);
+  EXPECT_EQ(send.kind, trace::Kind::kPointToPoint);
+  EXPECT_EQ(send.bytes, 40);
+  EXPECT_EQ(send.peer, 3);
+}
+
 TEST_F(NvtxTest, RecordsNothingWhenOffOrNotAskedFor) {
   EXPECT_TRUE(Collect("pairs 100", "--level off").CountByName().empty());
   EXPECT_TRUE(Collect("pairs 100", "--sources torch").CountByName().empty());
