@@ -1,0 +1,203 @@
+// The kinds against engines over two nodes: each acts on the rank and the calls it names, and steps
+// last at least about as long as what was recorded in them. Steps are counted by a delay of zero at
+// their range.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "fault_injection/injector.h"
+#include "src/abi/control_file.h"
+#include "src/cluster/cluster.h"
+#include "src/collect/session.h"
+#include "src/core/error.h"
+#include "src/workload/launch/program.h"
+#include "src/workload/launch/workload.h"
+#include "tests/integration/fault_injection/truth_lines.h"
+
+namespace teller::fault_injection {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kSecond = 1'000'000'000;
+constexpr uint32_t kStepPlan = 1000;
+constexpr uint32_t kStepSlot = TELLER_PERTURBATIONS - 1;
+
+PlannedFault Delay(uint32_t id, const std::string& kind, int rank, const std::string& layer,
+                   const std::string& symbol) {
+  return {
+      .plan_id = id,
+      .stretch = static_cast<int32_t>(id),
+      .kind = kind,
+      .level = 3,
+      .magnitude = {{"delay_ns", 3e6}},
+      .target = {.rank = RankId{rank}, .layer = layer, .symbol = symbol, .culprit_symbol = symbol},
+      .begin_ns = static_cast<int64_t>(500 + 1200 * id) * kMs,
+      .length_ns = 900 * kMs};
+}
+
+std::ostream& operator<<(std::ostream& out, const struct Subject& subject);
+
+struct Subject {
+  std::string name;
+  std::string workload;  ///< YAML of a `workload:` part
+  std::vector<PlannedFault> faults;
+};
+
+std::ostream& operator<<(std::ostream& out, const Subject& subject) { return out << subject.name; }
+
+class EngineFaultsTest : public ::testing::TestWithParam<Subject> {
+ protected:
+  void SetUp() override {
+    const std::string here = std::string(TELLER_SOURCE_DIR) + "/configs/workload/test.yaml";
+    workload_ = launch::Workload::Read(config::Node::Parse(GetParam().workload, here));
+    try {
+      workload_->CheckAvailable();
+      load_ = launch::FindProgram("teller-load").string();
+      agent_ = collect::FindAgentLibrary();
+    } catch (const UnavailableError& error) {
+      GTEST_SKIP() << error.what();
+    }
+    char path[] = "/tmp/teller-test-faults-XXXXXX";
+    folder_ = mkdtemp(path);
+    setenv("TELLER_STATE_DIR", (folder_ / "state").c_str(), 1);
+    cluster_ = cluster::Cluster::Create(
+        {.run_id = "test-faults-" + std::to_string(getpid()),
+         .nodes = {{.name = "node0", .cpu = 0}, {.name = "node1", .cpu = 1}}});
+    ASSERT_EQ(teller_control_create(cluster_->run_dir().c_str(), &control_), 0);
+    teller_control_set_perturb(control_, 1);
+    workload_->Start(*cluster_,
+                     {.environment = collect::AgentEnvironment(agent_, cluster_->run_dir(), ""),
+                      .log_folder = folder_});
+    workload_->WaitReady(280 * kSecond);
+    StartLoad();
+    CountSteps();
+  }
+
+  void TearDown() override {
+    load_process_.reset();
+    if (cluster_ != nullptr && control_ != nullptr) workload_->Stop(5 * kSecond);
+    teller_control_unmap(control_);
+    workload_.reset();
+    cluster_.reset();
+    unsetenv("TELLER_STATE_DIR");
+    if (!folder_.empty()) std::filesystem::remove_all(folder_);
+  }
+
+  void StartLoad() {
+    load_process_ = cluster_->node(0).Spawn(
+        {.argv = {load_, "--url", workload_->endpoint()->url, "--concurrency", "2", "--duration",
+                  "60", "--prompt-tokens", "8", "--output-tokens", "400"},
+         .stdout_file = folder_ / "load.out",
+         .stderr_file = folder_ / "load.err"});
+  }
+
+  void CountSteps() {
+    TellerPerturbation entry{};
+    entry.plan_id = kStepPlan;
+    entry.target = TELLER_TARGET_RANGE;
+    entry.probability = 1;
+    entry.every_n = 1;
+    entry.rank_mask = 1;
+    workload_->steps().range.copy(entry.pattern, sizeof entry.pattern - 1);
+    teller_control_set_perturbation(control_, kStepSlot, &entry);
+  }
+
+  /// Begin of every step that lies in [from, to).
+  static std::vector<int64_t> Steps(const std::vector<nlohmann::json>& actions, int64_t from,
+                                    int64_t to) {
+    std::vector<int64_t> begins;
+    for (const auto& action : actions) {
+      const int64_t begin_ns = action.at("begin_ns");
+      if (action.at("plan_id") == kStepPlan && begin_ns >= from && begin_ns < to)
+        begins.push_back(begin_ns);
+    }
+    std::sort(begins.begin(), begins.end());
+    return begins;
+  }
+
+  static double MedianStepMs(const std::vector<int64_t>& begins) {
+    std::vector<double> lengths;
+    for (std::size_t i = 1; i < begins.size(); ++i) {
+      lengths.push_back(static_cast<double>(begins[i] - begins[i - 1]) * 1e-6);
+    }
+    if (lengths.empty()) return 0;
+    std::nth_element(lengths.begin(),
+                     lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 2),
+                     lengths.end());
+    return lengths[lengths.size() / 2];
+  }
+
+  std::unique_ptr<launch::Workload> workload_;
+  std::string load_;
+  std::filesystem::path agent_, folder_;
+  std::unique_ptr<cluster::Cluster> cluster_;
+  std::unique_ptr<cluster::Process> load_process_;
+  TellerControl* control_ = nullptr;
+};
+
+TEST_P(EngineFaultsTest, AgentKindsActOnTheRankAndCallTheyName) {
+  const std::vector<PlannedFault>& faults = GetParam().faults;
+  Injector injector(
+      {.seed = 1, .calibration_ns = 400 * kMs, .duration_ns = 4100 * kMs, .faults = faults},
+      workload_->RankProcesses(),
+      {.run_id = "engine",
+       .truth_path = folder_ / "truth.jsonl",
+       .run_dir = cluster_->run_dir(),
+       .control = control_,
+       .journal = &cluster_->journal()});
+  const auto summary = injector.Run();
+  EXPECT_EQ(summary.ineffective, 0);
+  EXPECT_EQ(summary.lost, 0);
+  const auto truth = testing::ReadTruth(folder_ / "truth.jsonl");
+  const auto actions = testing::OfType(truth, "action");
+  const auto calibration = testing::OfType(truth, "calibration").at(0);
+  const double healthy_ms =
+      MedianStepMs(Steps(actions, calibration.at("begin_ns"), calibration.at("end_ns")));
+  ASSERT_GT(healthy_ms, 0);
+  const auto begins = testing::OfType(truth, "stretch_begin"),
+             ends = testing::OfType(truth, "stretch_end");
+  for (const PlannedFault& fault : faults) {
+    const int64_t from = begins.at(fault.plan_id).at("time_ns"),
+                  to = ends.at(fault.plan_id).at("time_ns");
+    const auto steps = Steps(actions, from, to);
+    int64_t hits = 0, recorded_ns = 0;
+    for (const auto& action : actions) {
+      if (action.at("plan_id") != fault.plan_id) continue;
+      ++hits;
+      recorded_ns += action.at("end_ns").get<int64_t>() - action.at("begin_ns").get<int64_t>();
+      EXPECT_EQ(action.at("rank"), static_cast<int>(fault.target.rank));
+    }
+    ASSERT_GE(steps.size(), 3u);
+    const double calls = static_cast<double>(hits) / static_cast<double>(steps.size());
+    const double recorded_ms =
+        static_cast<double>(recorded_ns) * 1e-6 / static_cast<double>(steps.size());
+    const double faulty_ms = MedianStepMs(steps);
+    std::printf("%s %s: %.1f calls a step, recorded %.2f ms a step, step %.2f -> %.2f ms\n",
+                fault.kind.c_str(), fault.target.symbol.c_str(), calls, recorded_ms, healthy_ms,
+                faulty_ms);
+    EXPECT_GT(calls, 1.5);
+    // What was recorded is several healthy steps long, so a fault beside the critical path would be
+    // far below it.
+    EXPECT_GT(faulty_ms, 0.7 * recorded_ms);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Engines, EngineFaultsTest,
+    ::testing::Values(
+        Subject{
+            .name = "Reference",
+            .workload = "use: reference.yaml\n",
+            .faults = {Delay(0, "collective_delay", 1, "comm", "all_reduce"),
+                       Delay(1, "operator_slowdown", 0, "backend", "teller::linear"),
+                       Delay(2, "operator_slowdown", 1, "device", "paged_attention_f32_kernel")}},
+        Subject{.name = "Vllm",
+                .workload = "use: vllm.yaml\nmodel: tiny\n",
+                .faults = {Delay(0, "collective_delay", 1, "comm", "gloo:all_reduce"),
+                           Delay(1, "operator_slowdown", 0, "backend", "_C::onednn_mm")}}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace teller::fault_injection
