@@ -34,7 +34,7 @@ Split DrawSplit(const std::vector<RunIdentity>& runs, const SplitSizes& sizes, u
 /// that is not there; an empty part. Throws DataError naming the runs.
 void CheckSplit(const Split& split, const std::vector<RunIdentity>& runs);
 
-/// splits.json (docs/schema/splits.md). Throws DataError on a foreign file.
+/// splits.json (docs/schema/stage.md). Throws DataError on a foreign file.
 void WriteSplit(const std::filesystem::path& path, const Split& split);
 Split ReadSplit(const std::filesystem::path& path);
 

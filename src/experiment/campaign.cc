@@ -1,0 +1,292 @@
+#include "src/experiment/campaign.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <utility>
+
+#include "fault_injection/injector.h"
+#include "src/cluster/cluster.h"
+#include "src/collect/session.h"
+#include "src/core/atomic_file.h"
+#include "src/core/clock.h"
+#include "src/core/error.h"
+#include "src/core/hash.h"
+#include "src/core/interrupt.h"
+#include "src/core/log.h"
+#include "src/core/random.h"
+#include "src/core/version.h"
+#include "src/workload/launch/program.h"
+#include "src/workload/launch/workload.h"
+
+namespace teller::experiment {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr int64_t kReadyTimeoutNs = 120'000'000'000;
+constexpr int64_t kStopGraceNs = 5'000'000'000;
+constexpr int64_t kLoadGraceNs = 5'000'000'000;
+constexpr int64_t kLoadSeconds = 86'400;  // longer than any run: Stop ends it
+constexpr double kOverheadS =
+    3.5;  // start, first requests, stop and trace file: measured on two cores
+
+std::string Quoted(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    if (static_cast<unsigned char>(c) >= 0x20) quoted += c;
+  }
+  return quoted + "\"";
+}
+
+std::string Describe(const CampaignConfig& campaign, int index, int64_t clock_offset_ns,
+                     const fault_injection::Plan& plan) {
+  std::string load =
+      fmt::format("load:\n  concurrency: {}\n  arguments: [", campaign.load.concurrency);
+  for (const std::string& argument : campaign.load.arguments) {
+    load += (load.back() == '[' ? "" : ", ") + Quoted(argument);
+  }
+  load += "]\n";
+  const auto indented = [](const std::string& yaml) {
+    std::string text = "  ";
+    for (const char c : yaml) text += c == '\n' ? std::string("\n  ") : std::string(1, c);
+    return text.substr(0, text.find_last_not_of(' ') + 1);
+  };
+  return fmt::format(
+      "schema_version: 1\nrun: {}\nseed: {}\nclock_offset_ns: {}\nlevel: "
+      "{}\n{}workload:\n{}faults:\n{}",
+      index, plan.seed, clock_offset_ns, campaign.level, load, indented(campaign.workload.ToYaml()),
+      indented(campaign.faults.ToYaml()));
+}
+
+cluster::ClusterSpec ClusterOf(const launch::Workload& workload, const RunPlan& plan,
+                               const std::string& run_id) {
+  cluster::ClusterSpec spec{.run_id = run_id};
+  for (int i = 0; i < workload.nodes(); ++i) {
+    spec.nodes.push_back(
+        {.name = fmt::format("node{}", i), .clock_offset_ns = i == 0 ? 0 : plan.clock_offset_ns});
+  }
+  return spec;
+}
+
+std::string LastLine(const fs::path& path) {
+  std::ifstream file(path);
+  std::string last;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty()) last = line;
+  }
+  return last;
+}
+
+/// The load generator on the endpoint's node; ends with its summary when it is asked to.
+class Load {
+ public:
+  Load(const LoadConfig& config, const launch::Endpoint& endpoint, cluster::Cluster& cluster,
+       uint64_t seed, const fs::path& folder)
+      : errors_(folder / "logs" / "load.stderr.log") {
+    std::vector<std::string> argv = {launch::FindProgram("teller-load").string(),
+                                     "--url",
+                                     endpoint.url,
+                                     "--model",
+                                     endpoint.model,
+                                     "--concurrency",
+                                     std::to_string(config.concurrency),
+                                     "--seed",
+                                     std::to_string(seed),
+                                     "--duration",
+                                     std::to_string(kLoadSeconds),
+                                     "--output",
+                                     (folder / "load.jsonl").string()};
+    argv.insert(argv.end(), config.arguments.begin(), config.arguments.end());
+    process_ = cluster.node(endpoint.node)
+                   .Spawn({.argv = std::move(argv),
+                           .stdout_file = folder / "logs" / "load.stdout.log",
+                           .stderr_file = errors_});
+  }
+
+  void CheckRunning() {
+    if (const auto status = process_->Poll()) {
+      throw DeviceError(fmt::format("the load generator ended during the run: {}: {}",
+                                    status->Describe(), LastLine(errors_)));
+    }
+  }
+  void Stop() {
+    process_->Signal(SIGINT);
+    if (!process_->Wait(kLoadGraceNs)) process_->Stop(kLoadGraceNs);
+  }
+
+ private:
+  fs::path errors_;
+  std::unique_ptr<cluster::Process> process_;
+};
+
+/// Requests of another run are others; the engine's weights are the same.
+uint64_t LoadSeed(const RunPlan& plan) {
+  return Hash64(fmt::format("load {} {}", plan.faults.seed, plan.index)) >> 32;
+}
+
+/// Waits for the plan's end, looking after engine, load and signals meanwhile.
+void Supervise(std::future<fault_injection::InjectionSummary>& injection,
+               fault_injection::Injector& injector, launch::Workload& workload, Load* load,
+               const std::function<void()>& tick) {
+  using namespace std::chrono_literals;
+  while (injection.wait_for(100ms) != std::future_status::ready) {
+    try {
+      tick();
+      if (load != nullptr) load->CheckRunning();
+      if (const auto failure = workload.Failure()) throw DeviceError(*failure);
+      ThrowIfInterrupted();
+    } catch (...) {
+      injector.Stop();
+      injection.wait();
+      throw;
+    }
+  }
+}
+
+fault_injection::InjectionSummary InjectFaults(
+    const RunPlan& plan, cluster::Cluster& cluster, collect::Session& session,
+    launch::Workload& workload, Load* load, const fs::path& folder,
+    const std::function<void(double, const std::string&)>& progress) {
+  fault_injection::Injector injector(plan.faults, workload.RankProcesses(),
+                                     {.run_id = session.run_id(),
+                                      .truth_path = folder / "truth.jsonl",
+                                      .run_dir = session.run_dir(),
+                                      .control = &session.control(),
+                                      .journal = &cluster.journal()});
+  const int64_t begin_ns = MonotonicNs();
+  auto injection = std::async(std::launch::async, [&injector] { return injector.Run(); });
+  Supervise(injection, injector, workload, load, [&] {
+    const double elapsed_s = static_cast<double>(MonotonicNs() - begin_ns) / 1e9;
+    progress(elapsed_s / RunSeconds(plan), fmt::format("{} records", session.RecordCount()));
+  });
+  fault_injection::InjectionSummary summary = injection.get();
+  ThrowIfInterrupted();
+  if (!summary.completed) {
+    throw DeviceError(summary.notes.empty() ? "the fault plan ended early" : summary.notes.front());
+  }
+  return summary;
+}
+
+std::string CpuName() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+std::string ListFiles(const fs::path& folder) {
+  std::string text;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    text += fmt::format("  {}: {{bytes: {}, xxh3_128: \"{}\"}}\n",
+                        Quoted(entry.path().lexically_relative(folder).string()), entry.file_size(),
+                        HashFileHex(entry.path()));
+  }
+  return text;
+}
+
+void WriteManifest(const RunPlan& plan, const std::string& run_id,
+                   const std::vector<std::string>& limits, const fs::path& folder) {
+  utsname name = {};
+  ::uname(&name);
+  struct sysinfo memory = {};
+  ::sysinfo(&memory);
+  std::string text = fmt::format(
+      "schema_version: \"1.0\"\nrun_id: {}\nseed: {}\nconfig_hash: {}\ncommit: {}\nteller_version: "
+      "{}\ncreated_utc: {}\n"
+      "host:\n  kernel: {}\n  cpu: {}\n  cores: {}\n  memory_bytes: {}\nlimits: [",
+      Quoted(run_id), plan.faults.seed, Quoted(HashHex(plan.config_yaml)), Quoted(Commit()),
+      Quoted(Version()), Quoted(UtcNow()), Quoted(name.release), Quoted(CpuName()),
+      ::sysconf(_SC_NPROCESSORS_ONLN), static_cast<uint64_t>(memory.totalram) * memory.mem_unit);
+  for (const std::string& limit : limits) text += (text.back() == '[' ? "" : ", ") + Quoted(limit);
+  text += "]\nfiles:\n" + ListFiles(folder);
+  WriteFileAtomically(folder / "manifest.yaml", text);
+}
+
+}  // namespace
+
+std::vector<RunPlan> PlanRuns(const CampaignConfig& campaign) {
+  const auto workload = launch::Workload::Read(campaign.workload);
+  const auto schedule = fault_injection::ReadSchedule(campaign.faults, workload->ranks());
+  std::vector<RunPlan> plans;
+  for (fault_injection::Plan& faults :
+       fault_injection::MakePlans(schedule, campaign.seed, campaign.runs)) {
+    const int index = static_cast<int>(plans.size());
+    Random random(campaign.seed, fmt::format("clock offset {}", index));
+    // Every third run and so on, so that the share holds for any number of runs.
+    const bool is_offset = std::floor((index + 1) * campaign.clock_offset_share + 1e-9) >
+                           std::floor(index * campaign.clock_offset_share + 1e-9);
+    const double offset_s = is_offset ? random.Uniform(.1, 1) * campaign.clock_offset_s : 0;
+    const auto offset_ns = static_cast<int64_t>(offset_s * 1e9);
+    plans.push_back({.index = index,
+                     .config_yaml = Describe(campaign, index, offset_ns, faults),
+                     .clock_offset_ns = offset_ns,
+                     .faults = std::move(faults)});
+  }
+  return plans;
+}
+
+void CheckCampaignAvailable(const CampaignConfig& campaign) {
+  const auto workload = launch::Workload::Read(campaign.workload);
+  workload->CheckAvailable();
+  launch::FindProgram("teller-load");
+  collect::FindAgentLibrary();
+}
+
+double RunSeconds(const RunPlan& plan) {
+  return static_cast<double>(plan.faults.duration_ns) / 1e9 + kOverheadS;
+}
+
+void RecordRun(const CampaignConfig& campaign, const RunPlan& plan, const std::string& run_id,
+               const fs::path& folder,
+               const std::function<void(double, const std::string&)>& progress) {
+  fs::create_directories(folder / "logs");
+  WriteFileAtomically(folder / "config.yaml", plan.config_yaml);
+  std::unique_ptr<cluster::Cluster> cluster;  // outlives the engine on it
+  const auto workload = launch::Workload::Read(campaign.workload);
+  cluster = cluster::Cluster::Create(ClusterOf(*workload, plan, run_id));
+  const auto session = collect::Session::Start({.output = folder / "trace.h5",
+                                                .run_dir = cluster->run_dir(),
+                                                .run_id = run_id,
+                                                .workload = workload->kind(),
+                                                .config_yaml = plan.config_yaml,
+                                                .level = collect::ParseLevel(campaign.level),
+                                                .perturb = true});
+  progress(0, "starting the engine");
+  workload->Start(*cluster, {.environment = session->Environment(),
+                             .log_folder = folder / "logs",
+                             .seed = plan.faults.seed});
+  for (std::size_t i = 0; i < cluster->size(); ++i) {
+    for (const char* stream : {"stdout", "stderr"}) {
+      const std::string name = fmt::format("{}.{}.log", cluster->node(i).name(), stream);
+      session->AddLogFile(cluster->node(i).name(), "logs/" + name, folder / "logs" / name);
+    }
+  }
+  workload->WaitReady(kReadyTimeoutNs);
+  std::unique_ptr<Load> load;
+  if (const auto endpoint = workload->endpoint()) {
+    load = std::make_unique<Load>(campaign.load, *endpoint, *cluster, LoadSeed(plan), folder);
+  }
+  const auto summary =
+      InjectFaults(plan, *cluster, *session, *workload, load.get(), folder, progress);
+  if (load) load->Stop();
+  workload->Stop(kStopGraceNs);
+  progress(.95, "writing the trace");
+  session->Finish();
+  if (session->RecordCount() == 0)
+    throw DeviceError("nothing was recorded: the agent was not loaded by the engine");
+  for (const std::string& note : summary.notes) LogWarning(fmt::format("run {}: {}", run_id, note));
+  WriteManifest(plan, run_id, cluster->limits(), folder);
+}
+
+}  // namespace teller::experiment

@@ -1,0 +1,116 @@
+#include "src/experiment/run_experiment.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "src/core/atomic_file.h"
+#include "src/core/error.h"
+#include "src/experiment/campaign.h"
+#include "src/experiment/pipeline_stages.h"
+#include "src/experiment/report.h"
+
+namespace teller::experiment {
+namespace fs = std::filesystem;
+namespace {
+
+fs::path FolderOf(const RunExperimentOptions& options, const ExperimentConfig& config) {
+  return options.output.empty() ? fs::path("results") / config.name : options.output;
+}
+
+CostHistory HistoryOf(const StageStore& store) {
+  return [&store](const std::string& kind) { return store.MeanTime(kind); };
+}
+
+/// Stages with their states, read without taking the lock.
+struct Looked {
+  ExperimentConfig config;
+  StageStore store;
+  Pipeline pipeline;
+  std::vector<StageState> states;
+
+  explicit Looked(const RunExperimentOptions& options)
+      : config(LoadExperiment(options.config, options.overrides, options.scale)),
+        store(StageStore::ForReading(FolderOf(options, config))),
+        pipeline(BuildPipeline(config, HistoryOf(store))),
+        states(LookUp(pipeline.plan, store)) {}
+};
+
+StageSummary& SummaryOf(const std::string& kind, std::vector<StageSummary>& kinds) {
+  const auto found = std::find_if(kinds.begin(), kinds.end(),
+                                  [&](const auto& summary) { return summary.kind == kind; });
+  return found != kinds.end() ? *found : kinds.emplace_back(StageSummary{.kind = kind});
+}
+
+/// Engine, load generator and agent must be there only where a run is still to be recorded.
+void CheckAvailable(const ExperimentConfig& config, const Pipeline& pipeline,
+                    const StageStore& store) {
+  if (!config.campaign) return;
+  const std::vector<StageState> states = LookUp(pipeline.plan, store);
+  const bool must_record =
+      std::any_of(pipeline.runs.begin(), pipeline.runs.end(),
+                  [&](StageId run) { return !states[static_cast<std::size_t>(run)].cached(); });
+  if (must_record) CheckCampaignAvailable(*config.campaign);
+}
+
+}  // namespace
+
+DryRun PlanExperiment(const RunExperimentOptions& options) {
+  const Looked looked(options);
+  DryRun dry{.experiment = looked.config.name, .folder = looked.store.root()};
+  double exclusive_s = 0, shared_s = 0;
+  for (std::size_t i = 0; i < looked.states.size(); ++i) {
+    const Stage& stage = looked.pipeline.plan.stages[i];
+    const bool cached = looked.states[i].cached();
+    StageSummary& summary = SummaryOf(stage.kind, dry.kinds);
+    ++summary.stages;
+    summary.cached += cached ? 1 : 0;
+    summary.open_cost_s += cached ? 0 : stage.cost_s;
+    summary.exclusive = stage.exclusive;
+    if (!cached) (stage.exclusive ? exclusive_s : shared_s) += stage.cost_s;
+    dry.stages.push_back(
+        {stage.kind, stage.name, looked.states[i].key.value_or(""), cached, stage.cost_s});
+  }
+  dry.open_cost_s = exclusive_s + shared_s / std::max(1, options.jobs);
+  return dry;
+}
+
+ExperimentResult RunExperiment(const RunExperimentOptions& options) {
+  // One thread a process: two OpenMP threads on two busy cores cost up to six times
+  // (docs/design.md, section 3).
+  ::setenv("OMP_NUM_THREADS", "1", 0);
+  const ExperimentConfig config = LoadExperiment(options.config, options.overrides, options.scale);
+  const StageStore store(FolderOf(options, config));
+  const Pipeline pipeline = BuildPipeline(config, HistoryOf(store));
+  CheckAvailable(config, pipeline, store);
+  const std::vector<StageState> before = LookUp(pipeline.plan, store);
+  const std::vector<StageState> states =
+      Execute(pipeline.plan, store, {.jobs = options.jobs, .label = config.name});
+  ExperimentResult result{.folder = store.root(), .report = store.root() / "report.html"};
+  for (const StageState& state : before) ++(state.cached() ? result.cached : result.made);
+  const fs::path stored =
+      states[static_cast<std::size_t>(pipeline.metrics)].record->folder / kMetricsFile;
+  result.metrics = ReadMetrics(stored);
+  WriteFileAtomically(store.root() / kMetricsFile, ReadFile(stored), true);
+  WriteReport(result.metrics, store.root());
+  return result;
+}
+
+ExperimentResult LoadResults(const RunExperimentOptions& options) {
+  const Looked looked(options);
+  const fs::path path = looked.store.root() / kMetricsFile;
+  if (!fs::is_regular_file(path)) {
+    throw DataError(fmt::format("no results of '{}' in '{}'; run 'teller run {}' first",
+                                looked.config.name, looked.store.root().string(),
+                                options.config.string()));
+  }
+  ExperimentResult result{.metrics = ReadMetrics(path),
+                          .folder = looked.store.root(),
+                          .report = looked.store.root() / "report.html"};
+  const bool current = looked.states[static_cast<std::size_t>(looked.pipeline.metrics)].cached();
+  for (Cell& cell : result.metrics.cells) cell.stale = !current;
+  return result;
+}
+
+}  // namespace teller::experiment
