@@ -60,7 +60,7 @@ struct ExperimentConfig {
   VocabularyConfig main;        ///< of E0, E1 and E2
   std::vector<SweepRow> sweep;  ///< E3
   std::vector<int64_t> seeds = {1, 2};
-  std::string model_json = "{}";  ///< the model's own configuration (docs/schema/model_request.md)
+  model::ModelConfig model;  ///< docs/schema/model_request.md
   std::string canonical;          ///< of the whole file, for its hash
 
   /// Rows of the sweep and the main one, each vocabulary once, in order.
