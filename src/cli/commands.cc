@@ -6,7 +6,9 @@
 #include "src/cli/import_command.h"
 #include "src/cli/info_command.h"
 #include "src/cli/inject_command.h"
+#include "src/cli/paper_command.h"
 #include "src/cli/restore_command.h"
+#include "src/cli/run_command.h"
 #include "src/cli/tokenize_command.h"
 #include "src/cli/train_command.h"
 
@@ -19,7 +21,9 @@ void AddCommands(CLI::App& app, int& exit_code) {
   AddImportCommand(app);
   AddInfoCommand(app, exit_code);
   AddInjectCommand(app, exit_code);
+  AddPaperCommand(app, exit_code);
   AddRestoreCommand(app);
+  AddRunCommand(app);
   AddTokenizeCommand(app);
   AddTrainCommand(app);
 }

@@ -66,9 +66,6 @@ void ReadSplitPart(const config::Node& part, ExperimentConfig& config) {
   part.Read("validation", config.split.validation, 1, 100'000);
   part.Read("test", config.split.test, 1, 100'000);
   config.split_seed = ReadSeed(part, config.split_seed);
-  std::string file;
-  part.Read("file", file);
-  config.split_file = file;
 }
 
 void ReadSlice(const config::Node& part, slice::SliceOptions& slice) {

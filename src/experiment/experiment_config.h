@@ -55,13 +55,12 @@ struct ExperimentConfig {
   std::vector<std::filesystem::path> steps;  ///< steps.h5 files instead of a campaign
   SplitSizes split;
   uint64_t split_seed = 1;
-  std::filesystem::path split_file;  ///< a splits.json that is used as it is; empty: drawn
   slice::SliceOptions slice;
   VocabularyConfig main;        ///< of E0, E1 and E2
   std::vector<SweepRow> sweep;  ///< E3
   std::vector<int64_t> seeds = {1, 2};
   model::ModelConfig model;  ///< docs/schema/model_request.md
-  std::string canonical;          ///< of the whole file, for its hash
+  std::string canonical;     ///< of the whole file, for its hash
 
   /// Rows of the sweep and the main one, each vocabulary once, in order.
   std::vector<VocabularyConfig> Vocabularies() const;

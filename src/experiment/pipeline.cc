@@ -38,7 +38,8 @@ double GuessCost(const std::string& kind) {
   return found == guesses.end() ? 1 : found->second;
 }
 
-/// What the model must not see in a row of inputs 'tokens' is switched off (docs/protocol.md, section 5).
+/// What the model must not see in a row of inputs 'tokens' is switched off (docs/protocol.md,
+/// section 5).
 std::string ModelConfigFor(model::ModelConfig config, const std::string& inputs) {
   if (inputs == "tokens") {
     config.modalities.numbers = config.modalities.logs = config.modalities.localizer = false;
@@ -84,7 +85,11 @@ class Builder {
     roles_ = AssignRoles(config_, steps_.size());
     in_order_ = roles_.InOrder();
     AddBaselineAndSlices();
-    for (const VocabularyConfig& vocabulary : config_.Vocabularies()) AddVocabulary(vocabulary);
+    for (const VocabularyConfig& vocabulary : config_.Vocabularies()) {
+      AddVocabulary(vocabulary);
+      if (vocabulary == config_.main)
+        splits_ = AddSplits();  // early: a split that leaks must not be trained on
+    }
     AddPermuted();
     for (const VocabularyConfig& vocabulary : config_.Vocabularies()) AddModels(vocabulary);
     AddMetrics();
@@ -144,7 +149,8 @@ class Builder {
                             .version = kVersions.steps,
                             .inputs = {pipeline_.runs.back()},
                             .make = [](const StageContext& context) {
-                              BuildStepsFile(context.inputs[0], context.output / kStepsFile);
+                              dataset::BuildStepsFile(context.inputs[0],
+                                                      context.output / kStepsFile);
                             }}));
     }
   }
@@ -367,7 +373,7 @@ class Builder {
 
   void AddMetrics() {
     InputList lists;
-    const std::size_t splits = lists.Add(AddSplits());
+    const std::size_t splits = lists.Add(splits_);
     const std::size_t baselines = lists.Add(AddBaselines());
     const RowInputs main = AddRow(config_.main, "full", lists);
     std::vector<RowInputs> sweep;
@@ -403,7 +409,7 @@ class Builder {
   RunRoles roles_;
   std::vector<std::size_t> in_order_;
   std::vector<StageId> steps_;  ///< by run
-  StageId baseline_{};
+  StageId baseline_{}, splits_{};
   std::vector<StageId> slices_;  ///< in order of roles, as all that follows
   std::map<std::string, Encoded> encoded_;
   std::vector<StageId> permuted_, permuted_predictions_;
