@@ -43,7 +43,7 @@ std::string Output(Node& node, std::vector<std::string> argv, const Cluster& clu
 
 class ClusterTest : public ::testing::Test {
  protected:
-  testing::StateFolderGuard state_;
+  testing_support::StateFolderGuard state_;
 };
 
 TEST_F(ClusterTest, NodesReachEachOtherAndNothingElse) {
@@ -139,7 +139,7 @@ TEST_F(ClusterTest, EndLeavesNothingBehindAlsoOfDaemons) {
                            ReadProcessStat(cluster->node(1).holder())->start_ticks);
   }
   for (const auto& [pid, start] : processes) EXPECT_FALSE(IsAlive(pid, start)) << pid;
-  EXPECT_THAT(testing::TracesOf(run_id, InterfaceName(run_id, "")), IsEmpty());
+  EXPECT_THAT(testing_support::TracesOf(run_id, InterfaceName(run_id, "")), IsEmpty());
   EXPECT_TRUE(std::filesystem::is_empty(state_.path() / "journal"));
 }
 

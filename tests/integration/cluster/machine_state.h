@@ -50,4 +50,4 @@ inline std::set<std::string> TracesOf(const std::string& run_id, const std::stri
   return found;
 }
 
-}  // namespace teller::testing
+}  // namespace teller::testing_support

@@ -102,12 +102,12 @@ class RestoreTest : public ::testing::TestWithParam<const char*> {
       for (int i = 0; i < 300 && IsAlive(pid, start); ++i) usleep(10'000);
       EXPECT_FALSE(IsAlive(pid, start)) << pid;
     }
-    EXPECT_THAT(testing::TracesOf(run_id, InterfaceName(run_id, "")), IsEmpty());
+    EXPECT_THAT(testing_support::TracesOf(run_id, InterfaceName(run_id, "")), IsEmpty());
     EXPECT_THAT(RestoreLeftovers(/*dry_run=*/true), IsEmpty());
     EXPECT_TRUE(std::filesystem::is_empty(state_.path() / "journal"));
   }
 
-  testing::StateFolderGuard state_;
+  testing_support::StateFolderGuard state_;
 };
 
 TEST_P(RestoreTest, KilledRunnerAtRandomMomentsLeavesNothing) {
@@ -171,7 +171,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, RestoreTest, ::testing::Values("namespaces", "lo
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(RestoreJournalTest, ForeignPathsAndPidsAreNeverTouched) {
-  testing::StateFolderGuard state;
+  testing_support::StateFolderGuard state;
   std::filesystem::create_directories(state.path() / "journal");
   const std::filesystem::path precious = state.path() / "teller-precious";
   std::filesystem::create_directories(precious);

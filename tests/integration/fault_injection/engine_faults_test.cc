@@ -150,14 +150,14 @@ TEST_P(EngineFaultsTest, AgentKindsActOnTheRankAndCallTheyName) {
   const auto summary = injector.Run();
   EXPECT_EQ(summary.ineffective, 0);
   EXPECT_EQ(summary.lost, 0);
-  const auto truth = testing::ReadTruth(folder_ / "truth.jsonl");
-  const auto actions = testing::OfType(truth, "action");
-  const auto calibration = testing::OfType(truth, "calibration").at(0);
+  const auto truth = testing_support::ReadTruth(folder_ / "truth.jsonl");
+  const auto actions = testing_support::OfType(truth, "action");
+  const auto calibration = testing_support::OfType(truth, "calibration").at(0);
   const double healthy_ms =
       MedianStepMs(Steps(actions, calibration.at("begin_ns"), calibration.at("end_ns")));
   ASSERT_GT(healthy_ms, 0);
-  const auto begins = testing::OfType(truth, "stretch_begin"),
-             ends = testing::OfType(truth, "stretch_end");
+  const auto begins = testing_support::OfType(truth, "stretch_begin"),
+             ends = testing_support::OfType(truth, "stretch_end");
   for (const PlannedFault& fault : faults) {
     const int64_t from = begins.at(fault.plan_id).at("time_ns"),
                   to = ends.at(fault.plan_id).at("time_ns");

@@ -90,7 +90,7 @@ class InjectCommandTest : public ::testing::Test {
 
 TEST_F(InjectCommandTest, ReturnsTheCommandsOwnCode) {
   EXPECT_EQ(ExitCodeOf(Teller(Inject({"--", "sh", "-c", "exit 7"}))), 7);
-  testing::ExpectTruthSchema(testing::ReadTruth(Truth()));
+  testing_support::ExpectTruthSchema(testing_support::ReadTruth(Truth()));
   EXPECT_EQ(ExitCodeOf(Teller(Inject({"--force", "--", "sh", "-c", "kill -9 $$"}))), 128 + 9);
   EXPECT_EQ(ExitCodeOf(Teller(Inject({"--", "true"}))), 2);  // the truth file exists
   EXPECT_EQ(ExitCodeOf(Teller(Inject({"--force", "--", "no-such-program-of-ours"}))), 127);
@@ -109,7 +109,7 @@ TEST_F(InjectCommandTest, InterruptUndoesAndEndsTheCommand) {
   WaitForAction();
   kill(teller, SIGINT);
   EXPECT_EQ(ExitCodeOf(teller), 128 + SIGINT);
-  testing::ExpectTruthSchema(testing::ReadTruth(Truth()));
+  testing_support::ExpectTruthSchema(testing_support::ReadTruth(Truth()));
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "state" / "journal"));
 }
 

@@ -134,10 +134,10 @@ TEST_F(InjectorTest, DelaysBecomeActionsOfTheRightRankInsideTheirStretch) {
   EXPECT_EQ(summary.placebos, 1);
   EXPECT_EQ(summary.ineffective, 0);
   EXPECT_EQ(summary.lost, 0);
-  const auto truth = testing::ReadTruth(Truth());
-  testing::ExpectTruthSchema(truth);
-  const int64_t begin_ns = testing::OfType(truth, "stretch_begin")[0].at("time_ns");
-  const auto actions = testing::OfType(truth, "action");
+  const auto truth = testing_support::ReadTruth(Truth());
+  testing_support::ExpectTruthSchema(truth);
+  const int64_t begin_ns = testing_support::OfType(truth, "stretch_begin")[0].at("time_ns");
+  const auto actions = testing_support::OfType(truth, "action");
   ASSERT_GE(actions.size(), 5u);
   for (const auto& action : actions) {
     EXPECT_EQ(action.at("plan_id"), 0);  // a placebo's hits are counted, never actions
@@ -147,7 +147,7 @@ TEST_F(InjectorTest, DelaysBecomeActionsOfTheRightRankInsideTheirStretch) {
     EXPECT_GE(action.at("end_ns").get<int64_t>() - action.at("begin_ns").get<int64_t>(), 300'000);
     EXPECT_GE(action.at("begin_ns").get<int64_t>(), begin_ns);
   }
-  for (const auto& measure : testing::OfType(truth, "measure")) {
+  for (const auto& measure : testing_support::OfType(truth, "measure")) {
     if (measure.at("name") != "hits") continue;
     EXPECT_GT(measure.at("value"), 0) << measure;
   }
@@ -157,9 +157,9 @@ TEST_F(InjectorTest, PausesAreSeenFromInsideTheTarget) {
   const auto summary =
       MakeInjector(MakePlan({Pause(0, 100, 8), Pause(1, 600, 8, /*placebo=*/true)}, 1100)).Run();
   EXPECT_EQ(summary.ineffective, 0);
-  const auto truth = testing::ReadTruth(Truth());
-  testing::ExpectTruthSchema(truth);
-  const auto actions = testing::OfType(truth, "action");
+  const auto truth = testing_support::ReadTruth(Truth());
+  testing_support::ExpectTruthSchema(truth);
+  const auto actions = testing_support::OfType(truth, "action");
   ASSERT_GE(actions.size(), 3u);
   const auto gaps = SeenGaps(0);
   for (const auto& action : actions) {
@@ -187,9 +187,9 @@ TEST_F(InjectorTest, StopUndoesAtOnceAndTheTruthIsWhole) {
   EXPECT_FALSE(summary.completed);
   for (const TellerPerturbation& entry : control_->perturbations) EXPECT_EQ(entry.active, 0u);
   EXPECT_NE(cluster::ReadProcessStat(ranks_[0].pid)->state, 'T');
-  const auto truth = testing::ReadTruth(Truth());
-  testing::ExpectTruthSchema(truth);
-  EXPECT_EQ(testing::OfType(truth, "stretch_end").size(), 2u);
+  const auto truth = testing_support::ReadTruth(Truth());
+  testing_support::ExpectTruthSchema(truth);
+  EXPECT_EQ(testing_support::OfType(truth, "stretch_end").size(), 2u);
 }
 
 TEST_F(InjectorTest, TargetThatEndsMidFaultIsRecordedAndTheOthersGoOn) {
@@ -205,9 +205,9 @@ TEST_F(InjectorTest, TargetThatEndsMidFaultIsRecordedAndTheOthersGoOn) {
   ASSERT_EQ(summary.notes.size(), 1u);
   EXPECT_THAT(summary.notes[0], HasSubstr("rank 0"));
   EXPECT_EQ(summary.stretches, 2);  // the last pause had no target any more
-  const auto truth = testing::ReadTruth(Truth());
-  testing::ExpectTruthSchema(truth);
-  EXPECT_EQ(testing::OfType(truth, "lost").size(), 1u);
+  const auto truth = testing_support::ReadTruth(Truth());
+  testing_support::ExpectTruthSchema(truth);
+  EXPECT_EQ(testing_support::OfType(truth, "lost").size(), 1u);
 }
 
 TEST_F(InjectorTest, PlanThatCannotBeCarriedOutIsRefused) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace teller::testing {
+namespace teller::testing_support {
 
 /// Lines of truth.jsonl; a last line that is not whole fails the test.
 inline std::vector<nlohmann::json> ReadTruth(const std::filesystem::path& path) {
@@ -58,4 +58,4 @@ inline void ExpectTruthSchema(const std::vector<nlohmann::json>& lines) {
   }
 }
 
-}  // namespace teller::testing
+}  // namespace teller::testing_support
