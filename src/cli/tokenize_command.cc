@@ -203,9 +203,10 @@ void PrintStep(const StepTokens& step, const tpe::Vocabulary& vocabulary) {
 
 void Train(const TokenizeOptions& options) {
   const std::vector<std::filesystem::path> slices(options.inputs.begin(), options.inputs.end());
-  dataset::TrainVocabularyStage(slices, options.vocabulary,
-                                {.mode = tpe::ParseMode(options.mode), .size = options.size},
-                                options.force);
+  dataset::TrainVocabularyStage(
+      slices, options.vocabulary,
+      {.mode = tpe::ParseMode(options.mode), .size = options.size, .target_cut = options.cut},
+      options.force);
   const VocabularyFile words = dataset::ReadVocabulary(options.vocabulary);
   if (options.json) {
     fmt::print("{}\n", Json{{"hash", dataset::VocabularyHash(words.vocabulary)},
@@ -213,20 +214,21 @@ void Train(const TokenizeOptions& options) {
                             {"symbols", words.vocabulary.symbols.size()},
                             {"exhausted", words.vocabulary.exhausted},
                             {"sequences", words.sequences},
-                            {"atoms", words.atoms}}
+                            {"atoms", words.vocabulary.corpus_atoms},
+                            {"tokens", words.vocabulary.corpus_tokens}}
                            .dump(2));
     return;
   }
   fmt::print("{}: {} entries ({} symbols{}) from {} atoms in {} sequences\n", options.vocabulary,
              words.vocabulary.entries.size(), words.vocabulary.symbols.size(),
-             words.vocabulary.exhausted ? ", pairs exhausted" : "", words.atoms, words.sequences);
+             words.vocabulary.exhausted ? ", pairs exhausted" : "", words.vocabulary.corpus_atoms,
+             words.sequences);
 }
 
 void Check(const TokenizeOptions& options) {
   if (options.train) return;
   if (options.inputs.size() != 1) {
-    throw ConfigError(
-        "teller tokenize: expected one steps.h5 (several slices.h5 only with --train)");
+    throw ConfigError("teller tokenize: expected one steps.h5 (several files only with --train)");
   }
   if (!options.output.empty() && options.slices.empty()) {
     throw ConfigError("teller tokenize: --output needs --slices");
@@ -239,7 +241,9 @@ void AddTokenizeCommand(CLI::App& app) {
   auto options = std::make_shared<TokenizeOptions>();
   CLI::App* command = app.add_subcommand(
       "tokenize", "Encode a run with a vocabulary (vocabulary.json), or train one");
-  command->add_option("inputs", options->inputs, "A run's steps.h5; with --train slices.h5 files")
+  command
+      ->add_option("inputs", options->inputs,
+                   "A run's steps.h5; with --train slices.h5 files, or steps.h5 for whole steps")
       ->required();
   command->add_option("--vocabulary", options->vocabulary, "vocabulary.json to use, or to write")
       ->required();
@@ -247,6 +251,10 @@ void AddTokenizeCommand(CLI::App& app) {
   command->add_option("--mode", options->mode, "structural, adjacency or adjacency-published")
       ->capture_default_str();
   command->add_option("--size", options->size, "Entries wanted, symbols included")
+      ->capture_default_str();
+  command
+      ->add_option("--cut", options->cut,
+                   "Stop training once this share of the nodes is saved; 0: at --size only")
       ->capture_default_str();
   command->add_option("--slices", options->slices,
                       "The run's slices.h5; else whole steps are encoded");

@@ -8,11 +8,13 @@
 namespace teller::cli {
 
 struct TokenizeOptions {
-  std::vector<std::string> inputs;  ///< one steps.h5; with `train` any number of slices.h5
+  std::vector<std::string>
+      inputs;  ///< one steps.h5; with `train` any number of slices.h5 or steps.h5
   std::string vocabulary;
   bool train = false;
   std::string mode = "structural";
   std::size_t size = 256;
+  double cut = 0;
   std::string slices;  ///< empty: whole steps
   std::string output;  ///< tokens.h5; needs slices
   std::string barriers = "none";

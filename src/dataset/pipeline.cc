@@ -13,6 +13,7 @@
 #include "src/dataset/baseline_file.h"
 #include "src/dataset/slices_file.h"
 #include "src/dataset/steps_file.h"
+#include "src/dataset/steps_schema.h"
 #include "src/dataset/tokens_file.h"
 #include "src/dataset/vocabulary_file.h"
 #include "src/localize/localizer.h"
@@ -105,27 +106,47 @@ SliceStep CutStep(const StepForest& forest, localize::Localizer& localizer,
 /// The sequences of several runs over one symbol table.
 class Corpus {
  public:
-  void Add(const SlicesFile& file, tpe::Mode mode) {
-    std::vector<uint32_t> number;
-    for (const std::string& symbol : SequenceSymbols(file.symbols)) {
-      number.push_back(static_cast<uint32_t>(Index(symbols_.Intern(symbol))));
-    }
-    for (const SliceStep& step : file.steps) {
-      for (tpe::Sequence& sequence :
-           SliceSequences(step, mode, static_cast<uint32_t>(file.symbols.size()))) {
-        for (tpe::Atom& atom : sequence) atom.symbol = number[atom.symbol];
-        atoms += sequence.size();
-        sequences.push_back(std::move(sequence));
+  explicit Corpus(tpe::Mode mode) : mode_(mode) {}
+
+  void AddFile(const Path& path) {
+    if (SchemaNameOf(path) == kStepsSchema.name) {
+      const StepsFile file = ReadSteps(path);
+      BeginRun(file.run.symbols.Strings());
+      for (std::size_t s = 0; s < file.run.steps.size(); ++s) {
+        if (file.forest[s]) Add(WholeStep(file.run.steps[s]));
       }
+    } else {
+      const SlicesFile file = ReadSlices(path);
+      BeginRun(file.symbols);
+      for (const SliceStep& step : file.steps) Add(step);
     }
   }
   std::vector<std::string> Symbols() const { return symbols_.Strings(); }
 
   std::vector<tpe::Sequence> sequences;
-  uint64_t atoms = 0;
 
  private:
+  static std::string SchemaNameOf(const Path& path) {
+    return h5::SchemaName(h5::File::Open(path).root());
+  }
+  void BeginRun(const std::vector<std::string>& symbols) {
+    run_symbols_ = static_cast<uint32_t>(symbols.size());
+    number_.clear();
+    for (const std::string& symbol : SequenceSymbols(symbols)) {
+      number_.push_back(static_cast<uint32_t>(Index(symbols_.Intern(symbol))));
+    }
+  }
+  void Add(const SliceStep& step) {
+    for (tpe::Sequence& sequence : SliceSequences(step, mode_, run_symbols_)) {
+      for (tpe::Atom& atom : sequence) atom.symbol = number_[atom.symbol];
+      sequences.push_back(std::move(sequence));
+    }
+  }
+
+  tpe::Mode mode_;
   StringInterner symbols_;
+  std::vector<uint32_t> number_;  // by sequence symbol of the run at hand
+  uint32_t run_symbols_ = 0;
 };
 
 std::vector<RankId> RanksOf(const StepsFile& file) {
@@ -235,21 +256,20 @@ void CutSlicesStage(const Path& steps, const Path& baseline, const Path& output,
   WriteSlices(output, file, force);
 }
 
-void TrainVocabularyStage(std::span<const Path> slices, const Path& output,
+void TrainVocabularyStage(std::span<const Path> files, const Path& output,
                           const tpe::TrainOptions& options, bool force) {
-  Corpus corpus;
+  Corpus corpus(options.mode);
   VocabularyFile file;
   file.options = options;
-  Progress progress("vocabulary", static_cast<int64_t>(slices.size()), "runs");
-  for (const Path& path : slices) {
+  Progress progress("vocabulary", static_cast<int64_t>(files.size()), "runs");
+  for (const Path& path : files) {
     ThrowIfInterrupted();
     file.inputs.push_back(InputOf(path));
-    corpus.Add(ReadSlices(path), options.mode);
+    corpus.AddFile(path);
     progress.Add(1);
   }
   std::sort(file.inputs.begin(), file.inputs.end());
   file.sequences = corpus.sequences.size();
-  file.atoms = corpus.atoms;
   file.vocabulary = tpe::Train(corpus.sequences, corpus.Symbols(), options);
   WriteVocabulary(output, file, force);
 }

@@ -33,8 +33,9 @@ void CutSlicesStage(const std::filesystem::path& steps, const std::filesystem::p
                     const std::filesystem::path& output, const SlicesStageOptions& options = {},
                     bool force = false);
 
-/// Trains on all slices of training runs, labels unseen, without barriers.
-void TrainVocabularyStage(std::span<const std::filesystem::path> slices,
+/// Trains on training runs, labels unseen, without barriers: on the slices of slices.h5 files, on
+/// the whole forests of steps.h5 files.
+void TrainVocabularyStage(std::span<const std::filesystem::path> corpus,
                           const std::filesystem::path& output,
                           const tpe::TrainOptions& options = {}, bool force = false);
 

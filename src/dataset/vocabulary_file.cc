@@ -39,12 +39,15 @@ Json ToJson(const VocabularyFile& file) {
           {"hash", VocabularyHash(vocabulary)},
           {"mode", tpe::ModeName(vocabulary.mode)},
           {"parameters",
-           {{"size", file.options.size}, {"min_pair_count", file.options.min_pair_count}}},
+           {{"size", file.options.size},
+            {"min_pair_count", file.options.min_pair_count},
+            {"target_cut", file.options.target_cut}}},
           {"exhausted", vocabulary.exhausted},
           {"corpus",
            {{"hash", fmt::format("{:016x}", vocabulary.corpus_hash)},
             {"sequences", file.sequences},
-            {"atoms", file.atoms},
+            {"atoms", vocabulary.corpus_atoms},
+            {"tokens", vocabulary.corpus_tokens},
             {"inputs", Inputs(file)}}},
           {"symbols", vocabulary.symbols},
           {"merges", Merges(vocabulary)}};
@@ -71,11 +74,13 @@ VocabularyFile FromJson(const Json& json) {
   file.options.mode = vocabulary.mode;
   file.options.size = json.at("parameters").at("size").get<std::size_t>();
   file.options.min_pair_count = json.at("parameters").at("min_pair_count").get<uint64_t>();
+  file.options.target_cut = json.at("parameters").at("target_cut").get<double>();
   vocabulary.exhausted = json.at("exhausted").get<bool>();
   const Json& corpus = json.at("corpus");
   vocabulary.corpus_hash = std::stoull(corpus.at("hash").get<std::string>(), nullptr, 16);
   file.sequences = corpus.at("sequences").get<uint64_t>();
-  file.atoms = corpus.at("atoms").get<uint64_t>();
+  vocabulary.corpus_atoms = corpus.at("atoms").get<uint64_t>();
+  vocabulary.corpus_tokens = corpus.at("tokens").get<uint64_t>();
   for (const Json& input : corpus.at("inputs")) {
     file.inputs.emplace_back(input.at("name"), input.at("hash"));
   }

@@ -19,8 +19,7 @@ inline constexpr int kEncoderVersion = 1;
 struct VocabularyFile {
   tpe::Vocabulary vocabulary;
   tpe::TrainOptions options;
-  uint64_t sequences = 0;  ///< of the training corpus
-  uint64_t atoms = 0;
+  uint64_t sequences = 0;                                   ///< of the training corpus
   std::vector<std::pair<std::string, std::string>> inputs;  ///< slices files, with HashFileHex
 };
 

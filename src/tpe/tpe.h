@@ -68,6 +68,8 @@ struct Vocabulary {
   std::vector<Entry> entries;
   bool exhausted = false;  ///< no pair with the minimal count was left before `size` was reached
   uint64_t corpus_hash = 0;
+  uint64_t corpus_atoms = 0;   ///< of the training corpus, repeated sequences counted as often
+  uint64_t corpus_tokens = 0;  ///< the same, encoded with all entries
 
   bool operator==(const Vocabulary&) const = default;
 };
@@ -78,6 +80,9 @@ struct TrainOptions {
   Mode mode = Mode::kStructural;
   std::size_t size = 256;  ///< wanted number of entries, symbols included
   uint64_t min_pair_count = 2;
+  double target_cut = 0;  ///< above 0: stops, before `size`, once 1 - tokens / nodes of the
+                          ///< training corpus is no less (protocol, section 5); nodes are atoms, in
+                          ///< the published mode half of them
 };
 
 /// Trains on sequences over `symbols` (any order; Atom::symbol indexes it). Identical sequences are

@@ -167,7 +167,7 @@ class Trainer {
   }
 
   void Run() {
-    while (vocabulary_.entries.size() < options_.size) {
+    while (vocabulary_.entries.size() < options_.size && !ReachedCut()) {
       const uint32_t best = TakeBest();
       if (best == kNone) {
         vocabulary_.exhausted = true;
@@ -188,6 +188,14 @@ class Trainer {
     }
   };
 
+  bool ReachedCut() const {
+    if (options_.target_cut <= 0 || vocabulary_.corpus_atoms == 0) return false;
+    const double per_node = options_.mode == Mode::kAdjacencyPublished ? 2 : 1;
+    const double left = per_node * static_cast<double>(vocabulary_.corpus_tokens) /
+                        static_cast<double>(vocabulary_.corpus_atoms);
+    return 1 - left >= options_.target_cut;
+  }
+
   void Lay(std::span<const Weighted> corpus, std::span<const uint32_t> number) {
     std::size_t atoms = 0;
     for (const Weighted& weighted : corpus) atoms += weighted.sequence->size();
@@ -204,8 +212,10 @@ class Trainer {
         id_.push_back(number[sequence[i].symbol]);
         step_.push_back(i == 0 ? kBlocked : StepBetween(sequence[i - 1], sequence[i]));
         weight_.push_back(weighted.weight);
+        vocabulary_.corpus_atoms += weighted.weight;
       }
     }
+    vocabulary_.corpus_tokens = vocabulary_.corpus_atoms;
     next_.resize(atoms);
     previous_.resize(atoms);
     for (std::size_t i = 0; i < atoms; ++i) {
@@ -294,6 +304,7 @@ class Trainer {
     RemovePair(position);
     RemovePair(right);
     if (before != kNone) RemovePair(before);
+    vocabulary_.corpus_tokens -= weight_[position];
     id_[position] = merged;
     next_[position] = after;
     if (after < id_.size()) previous_[after] = position;

@@ -197,6 +197,22 @@ TEST_F(PipelinePropertyTest, VocabularyFileDoesNotDependOnTheOrderOfFiles) {
   EXPECT_EQ(HashFileHex(*folder_ / "again.json"), HashFileHex(Vocabulary(tpe::Mode::kStructural)));
 }
 
+TEST_F(PipelinePropertyTest, WholeStepsTrainAVocabularyThatCutsWholeSteps) {
+  TrainVocabularyStage(std::vector<Path>{Steps(1), Steps(2), Steps(3)}, *folder_ / "whole.json",
+                       {.size = 5000, .target_cut = 0.84});
+  const VocabularyFile words = ReadVocabulary(*folder_ / "whole.json");
+  EXPECT_FALSE(words.vocabulary.exhausted);
+  EXPECT_LE(words.vocabulary.corpus_tokens * 100, words.vocabulary.corpus_atoms * 16);
+  EncodeTokensStage(Steps(4), Slices(4), *folder_ / "whole.json", *folder_ / "tokens.h5", {},
+                    /*force=*/true);
+  uint64_t nodes = 0, tokens = 0;
+  for (const StepTokens& step : ReadTokens(*folder_ / "tokens.h5").steps) {
+    nodes += step.forest_nodes;
+    tokens += step.forest_tokens;
+  }
+  EXPECT_LE(tokens * 100, nodes * 17);  // an unseen run of the same engine
+}
+
 TEST_F(PipelinePropertyTest, UnknownSymbolsAreSingleTokensAndCounted) {
   StepsFile file = testing_support::GenerateRun({.seed = 9, .run_id = "foreign", .steps = 5});
   std::vector<std::string> symbols = file.run.symbols.Strings();
@@ -222,7 +238,9 @@ TEST_F(PipelinePropertyTest, FilesThatDoNotBelongTogetherAreRefused) {
       EncodeTokensStage(Steps(3), Slices(4), Vocabulary(tpe::Mode::kStructural), *folder_ / "x.h5"),
       DataError);
   EXPECT_THROW(CutSlicesStage(Steps(3), Slices(4), *folder_ / "x.h5"), DataError);
-  EXPECT_THROW(TrainVocabularyStage(std::vector<Path>{Steps(1)}, *folder_ / "x.json"), DataError);
+  EXPECT_THROW(
+      TrainVocabularyStage(std::vector<Path>{*folder_ / "baseline.h5"}, *folder_ / "x.json"),
+      DataError);
   EXPECT_THROW(FitBaselineStage(std::vector<Path>{Slices(1)}, *folder_ / "x.h5"), DataError);
   EXPECT_THROW(FitBaselineStage({}, *folder_ / "x.h5"), DataError);
   EXPECT_FALSE(std::filesystem::exists(*folder_ / "x.h5"));

@@ -101,6 +101,8 @@ tpe::Vocabulary BruteForceTrain(const std::vector<tpe::Sequence>& corpus,
         {.left = left, .right = right, .depth_step = step, .count = best->second});
     for (auto& p : pieces) p = MergeEverywhere(p, best->first, entry, options.mode);
   }
+  for (const auto& sequence : corpus) vocabulary.corpus_atoms += sequence.size();
+  for (const auto& p : pieces) vocabulary.corpus_tokens += p.size();
   return vocabulary;
 }
 

@@ -13,12 +13,11 @@ using ::testing::HasSubstr;
 
 VocabularyFile Example() {
   VocabularyFile file;
-  file.options.size = 5;
+  file.options = {.size = 5, .target_cut = 0.75};
   const tpe::Sequence sequence{{0, 0}, {1, 1}, {1, 1}};
   file.vocabulary = tpe::Train(std::vector<tpe::Sequence>{sequence, sequence},
                                std::vector<std::string>{"b", "a \"quoted\" <x>"}, file.options);
   file.sequences = 2;
-  file.atoms = 6;
   file.inputs = {{"slices.h5", "aa"}};
   return file;
 }
@@ -48,8 +47,9 @@ TEST_F(VocabularyFileTest, ReadsWhatWasWritten) {
   EXPECT_EQ(found.vocabulary, Example().vocabulary);
   EXPECT_EQ(found.vocabulary.entries.size(), 5u);  // two symbols, '(unknown)', two merges
   EXPECT_EQ(found.options.size, 5u);
+  EXPECT_EQ(found.options.target_cut, 0.75);
   EXPECT_EQ(found.sequences, 2u);
-  EXPECT_EQ(found.atoms, 6u);
+  EXPECT_EQ(found.vocabulary.corpus_atoms, 6u);
   EXPECT_EQ(found.inputs, Example().inputs);
   EXPECT_THROW(WriteVocabulary(folder_ / "v.json", Example()), ConfigError);
 }

@@ -61,6 +61,18 @@ TEST(TpeTrainTest, StepsOfDepthMakeDifferentPairs) {
             4u);
 }
 
+TEST(TpeTrainTest, StopsAtTheWantedCut) {
+  // 8 atoms; the first merge (b, c) leaves 5 tokens, the second (a, bc) 3.
+  const std::vector<Sequence> corpus{Parse("a0 b1 c2 b1 c2"), Parse("a0 b1 c2")};
+  const Vocabulary third = Train(corpus, kSymbols, {.size = 99, .target_cut = 0.3});
+  EXPECT_EQ(third.entries.size(), 5u);
+  EXPECT_EQ(third.corpus_atoms, 8u);
+  EXPECT_EQ(third.corpus_tokens, 5u);
+  EXPECT_FALSE(third.exhausted);
+  EXPECT_EQ(Train(corpus, kSymbols, {.size = 99, .target_cut = 0.5}).corpus_tokens, 3u);
+  EXPECT_TRUE(Train(corpus, kSymbols, {.size = 99, .target_cut = 0.9}).exhausted);
+}
+
 TEST(TpeTrainTest, EmptyCorpusKnowsOnlyTheUnknownSymbol) {
   const Vocabulary vocabulary = Train({}, kSymbols, {});
   EXPECT_EQ(vocabulary.entries.size(), 1u);
