@@ -52,6 +52,7 @@ bool IsDate(std::string_view word) {
   if (separator == std::string_view::npos || (word[separator] != '-' && word[separator] != '/'))
     return false;
   if (separator != 2 && separator != 4) return false;
+  if (word[separator] == '/' && std::ranges::count(word, '/') != 2) return false;
   return std::ranges::all_of(word, [](char c) {
     return IsDigit(c) || std::string_view("-/T:.,Z+").find(c) != std::string_view::npos;
   });
@@ -266,13 +267,14 @@ bool IsId(std::string_view word) {
   return word.size() >= kMinHexId && std::ranges::all_of(word, IsHex);
 }
 
+// A file's path: three parts or more, so that '/v1/completions' is none.
 bool IsPath(std::string_view word) {
-  return word.size() > 2 && word.front() == '/' && word.find('/', 1) != std::string_view::npos &&
-         HasDigit(word);
+  return word.front() == '/' && std::ranges::count(word, '/') >= 3 && HasDigit(word);
 }
 
 // What stands for a word without punctuation; empty: the word stays.
 std::string_view MaskOf(std::string_view word) {
+  if (word.empty()) return {};
   if (IsClock(word) || IsDate(word)) return "<time>";
   if (IsAddress(word)) return "<address>";
   if (IsPath(word)) return "<path>";

@@ -26,20 +26,28 @@ std::vector<std::string> Cells(const std::string& line) {
 
 }  // namespace
 
-std::vector<DocumentedColumn> DocumentedColumns(const std::string& document) {
+std::vector<std::vector<std::string>> TableRows(const std::string& document,
+                                                const std::string& header) {
   std::istringstream in(ReadDocument(document));
-  std::vector<DocumentedColumn> columns;
+  std::vector<std::vector<std::string>> rows;
   bool inside = false;
   for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("| path | dtype | unit |")) {
+    if (line.starts_with(header)) {
       inside = true;
     } else if (!line.starts_with("|")) {
       inside = false;
     } else if (inside && !line.starts_with("|---")) {
-      const auto cells = Cells(line);
-      TELLER_CHECK(cells.size() >= 3);
-      columns.push_back({cells[0], cells[1], cells[2]});
+      rows.push_back(Cells(line));
     }
+  }
+  return rows;
+}
+
+std::vector<DocumentedColumn> DocumentedColumns(const std::string& document) {
+  std::vector<DocumentedColumn> columns;
+  for (const auto& cells : TableRows(document, "| path | dtype | unit |")) {
+    TELLER_CHECK(cells.size() >= 3);
+    columns.push_back({cells[0], cells[1], cells[2]});
   }
   return columns;
 }

@@ -17,6 +17,11 @@ struct DocumentedColumn {
 /// the repository.
 std::vector<DocumentedColumn> DocumentedColumns(const std::string& document);
 
+/// The rows of the first table whose header line is `header`, cells without blanks and back quotes
+/// around them.
+std::vector<std::vector<std::string>> TableRows(const std::string& document,
+                                                const std::string& header);
+
 /// The text of the document's only block of this language.
 std::string CodeBlock(const std::string& document, const std::string& language);
 
