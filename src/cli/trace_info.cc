@@ -136,8 +136,13 @@ std::string ProcessTable(const TraceSummary& summary) {
     header.emplace_back(LayerName(static_cast<Layer>(layer)));
   header.insert(header.end(), {"clock", "offset"});
   TextTable table(std::move(header));
+  std::size_t silent = 0;
   for (std::size_t i = 0; i < summary.processes.size(); ++i) {
     const ProcessSummary& process = summary.processes[i];
+    if (std::ranges::count(process.counts, 0) == trace::kLayerCount) {
+      ++silent;
+      continue;
+    }
     const reconstruct::ClockMap& clock = summary.clock.processes[i];
     std::vector<std::string> row{RankText(process.info.rank), process.info.node, process.info.host,
                                  std::to_string(process.info.pid), process.info.comm};
@@ -146,7 +151,8 @@ std::string ProcessTable(const TraceSummary& summary) {
     row.push_back(FormatDuration(clock.offset_ns));
     table.AddRow(std::move(row));
   }
-  return table.ToText();
+  return table.ToText() +
+         (silent == 0 ? "" : fmt::format("and {} processes without an event\n", silent));
 }
 
 std::string CountTable(const char* what, const std::map<std::string, int64_t>& counts) {

@@ -110,7 +110,7 @@ struct RunBuilder::State {
   SymbolCache symbols;
   SymbolId thread_root, stream_root;
   std::map<RankId, RankSteps> ranks;
-  std::optional<RankSteps> rankless;  // the process with most steps among those without rank
+  std::vector<RankSteps> rankless;  // in the order of their processes
   BuildStats stats;
   std::vector<RequestMark> request_marks;
   std::map<std::pair<int, std::size_t>, NodePlace> places;  // of collectives, by (process, event)
@@ -133,8 +133,7 @@ struct RunBuilder::State {
 
   void Keep(RankSteps steps) {
     if (steps.rank == kNoRank) {
-      if (rankless && rankless->steps.size() >= steps.steps.size()) return;
-      rankless = std::move(steps);
+      rankless.push_back(std::move(steps));
       return;
     }
     auto [found, fresh] = ranks.try_emplace(steps.rank);
@@ -142,14 +141,15 @@ struct RunBuilder::State {
     if (fresh || steps.steps.size() > found->second.steps.size()) found->second = std::move(steps);
   }
 
-  void ChooseRankless() {
-    if (!rankless) return;
-    if (!ranks.empty()) {
-      ++stats["processes_with_steps_without_rank"];
-      return;
+  void RankByOrder() {
+    if (rankless.empty()) return;
+    stats[ranks.empty() ? "ranks_by_order" : "processes_with_steps_without_rank"] +=
+        static_cast<int64_t>(rankless.size());
+    if (!ranks.empty()) return;
+    for (RankSteps& steps : rankless) {
+      steps.rank = RankId{static_cast<int32_t>(ranks.size())};
+      ranks.emplace(steps.rank, std::move(steps));
     }
-    rankless->rank = RankId{0};
-    ranks.emplace(RankId{0}, std::move(*rankless));
   }
 
   const RankSteps* Reference() const {
@@ -278,7 +278,9 @@ void RunBuilder::AddProcess(int process, const trace::ProcessInfo& info,
   AddTreeStats(tree_stats, state_->stats);
   StepRanges found = FindStepRanges(trees, events, state_->names);
   if (found.ranges.empty()) {
-    state_->stats["events_of_processes_without_steps"] += static_cast<int64_t>(events.size());
+    if (events.size() > 0) {
+      state_->stats["events_of_processes_without_steps"] += static_cast<int64_t>(events.size());
+    }
     return;
   }
   RankSteps steps{.rank = info.rank, .process = process, .clock = clock};
@@ -290,7 +292,7 @@ void RunBuilder::AddProcess(int process, const trace::ProcessInfo& info,
 
 RunForest RunBuilder::Finish(std::span<const CollectiveRecord> records,
                              std::span<const MatchedCollective> matched) {
-  state_->ChooseRankless();
+  state_->RankByOrder();
   if (const RankSteps* reference = state_->Reference()) {
     state_->MergeRanks(*reference);
     state_->JoinCollectives(records, matched);

@@ -38,9 +38,9 @@ class RunBuilder {
   RunBuilder(const StringInterner& strings, const BuildOptions& options = {});
   ~RunBuilder();
 
-  /// Adds a process; memory in proportion to its events inside steps. A process without rank counts
-  /// as rank 0 where no process has one. Of two processes with one rank the one with more steps is
-  /// kept.
+  /// Adds a process; memory in proportion to its events inside steps. Where no process with steps
+  /// has a rank, they get ranks in the order they were added (counted as `ranks_by_order`). Of two
+  /// processes with one rank the one with more steps is kept.
   void AddProcess(int process, const trace::ProcessInfo& info, const trace::EventTable& events,
                   const ClockMap& clock);
 

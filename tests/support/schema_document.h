@@ -22,7 +22,7 @@ std::vector<DocumentedColumn> DocumentedColumns(const std::string& document);
 std::vector<std::vector<std::string>> TableRows(const std::string& document,
                                                 const std::string& header);
 
-/// The text of the document's only block of this language.
+/// The text of the document's first block of this language (empty: of none).
 std::string CodeBlock(const std::string& document, const std::string& language);
 
 /// The Python interpreter of the project's environment if it has these modules ('h5py, numpy');
