@@ -68,8 +68,10 @@ typedef struct TellerControl {
   uint32_t sources;    /* bit per TellerSource that may record */
   uint32_t shapes;     /* 1: operators keep their input shapes (not in abi version 1) */
   uint32_t perturb;    /* 1: agents create their hit ring at load and look at the table */
-  uint32_t owner_pid;
-  uint32_t reserved[23];
+  uint32_t owner_pid;  /* who keeps the run; agents fall silent when it is gone */
+  uint32_t
+      owner_pid_namespace; /* inode of its /proc/self/ns/pid; 0: unknown, it is not looked for */
+  uint32_t reserved[22];
   TellerPerturbation perturbations[TELLER_PERTURBATIONS];
 } TellerControl;
 

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -73,7 +74,7 @@ int teller_control_create(const char* folder, TellerControl** control) {
   TellerControl* created = address;
   created->abi_version = TELLER_ABI_VERSION;
   created->sources = (1u << TELLER_SOURCE_COUNT) - 1;
-  created->owner_pid = (uint32_t)getpid();
+  teller_control_own(created);
   __atomic_store_n(&created->magic, TELLER_CONTROL_MAGIC, __ATOMIC_RELEASE);
   *control = created;
   return 0;
@@ -88,6 +89,25 @@ int teller_control_map(const char* folder, int writable, TellerControl** control
   error = map_existing(path, sizeof(TellerControl), writable, TELLER_CONTROL_MAGIC, &address);
   *control = address;
   return error;
+}
+
+static uint32_t pid_namespace(void) {
+  struct stat status;
+  return stat("/proc/self/ns/pid", &status) == 0 ? (uint32_t)status.st_ino : 0;
+}
+
+void teller_control_own(TellerControl* control) {
+  control->owner_pid_namespace = pid_namespace();
+  __atomic_store_n(&control->owner_pid, (uint32_t)getpid(), __ATOMIC_RELEASE);
+}
+
+int teller_control_owner_is_gone(const TellerControl* control) {
+  uint32_t owner = __atomic_load_n(&control->owner_pid, __ATOMIC_ACQUIRE);
+  if (owner == 0 || control->owner_pid_namespace == 0 ||
+      control->owner_pid_namespace != pid_namespace()) {
+    return 0;
+  }
+  return kill((pid_t)owner, 0) != 0 && errno == ESRCH;
 }
 
 void teller_control_unmap(TellerControl* control) {

@@ -19,6 +19,12 @@ int teller_control_create(const char* folder, TellerControl** control);
  * abi version. */
 int teller_control_map(const char* folder, int writable, TellerControl** control);
 
+/* Makes the calling process the run's owner: when it is gone, agents switch themselves off. */
+void teller_control_own(TellerControl* control);
+
+/* True (1) where the owner is certainly gone: same pid namespace, and no such pid. */
+int teller_control_owner_is_gone(const TellerControl* control);
+
 /* NULL is allowed. */
 void teller_control_unmap(TellerControl* control);
 

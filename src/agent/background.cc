@@ -28,6 +28,7 @@ constexpr int64_t kPollNs = 10'000'000;
 constexpr int64_t kClockPeriodNs = 1'000'000'000;
 constexpr int64_t kTitlePeriodNs = 100'000'000;
 constexpr int64_t kMsNs = 1'000'000;
+constexpr int64_t kOwnerPeriodNs = 200 * kMsNs;
 /// Extra clock triples early on, so that a short process has two that lie well apart.
 constexpr int64_t kEarlyClockNs[] = {10 * kMsNs, 50 * kMsNs, 200 * kMsNs, 500 * kMsNs};
 constexpr int kForkWaitMs = 20;
@@ -69,8 +70,10 @@ bool LearnRankFromTitle() noexcept {
   return true;
 }
 
+bool owner_is_gone;  // background thread only
+
 void Apply() noexcept {
-  ApplyControl(*control);
+  owner_is_gone ? ApplyNothing() : ApplyControl(*control);
   FollowTorchSwitches();
   FollowDeviceSwitches();
 }
@@ -86,6 +89,7 @@ struct Timetable {
   int64_t started_ns;
   int64_t next_clock_ns;
   int64_t next_title_ns;
+  int64_t next_owner_ns;
   unsigned early_clocks;
 };
 
@@ -104,10 +108,19 @@ bool LookAtTitleWhenDue(Timetable& timetable, int64_t now_ns) noexcept {
   return LearnRankFromTitle();
 }
 
+/// True where the run has lost its owner, or has a new one, since the last look.
+bool LookForOwnerWhenDue(Timetable& timetable, int64_t now_ns) noexcept {
+  if (now_ns < timetable.next_owner_ns || control == nullptr) return false;
+  timetable.next_owner_ns = now_ns + kOwnerPeriodNs;
+  const bool was_gone = owner_is_gone;
+  owner_is_gone = teller_control_owner_is_gone(control) != 0;
+  return owner_is_gone != was_gone;
+}
+
 void* RunBackground(void*) {
   prctl(PR_SET_NAME, "teller-agent");
   const int64_t started_ns = MonotonicNs();
-  Timetable timetable{started_ns, started_ns + kEarlyClockNs[0], started_ns, 1};
+  Timetable timetable{started_ns, started_ns + kEarlyClockNs[0], started_ns, started_ns, 1};
   uint32_t seen = Generation() - 1;
   for (;;) {
     const uint32_t generation = Generation();
@@ -115,7 +128,8 @@ void* RunBackground(void*) {
     const bool rank_changed = LookAtTitleWhenDue(timetable, now_ns);
     CalibrateWhenDue(timetable, now_ns);
     PollTorchUnderLock();
-    if (MapControl() && (generation != seen || rank_changed)) Apply();
+    const bool owner_changed = LookForOwnerWhenDue(timetable, now_ns);
+    if (MapControl() && (generation != seen || rank_changed || owner_changed)) Apply();
     seen = generation;
     if (g_state->pool->segment_count > 0) GrowPool(kFreeSegmentsWanted);
     WaitForChange(seen);

@@ -192,6 +192,8 @@ void DelayAtEnd(const PerturbedCall& call, uint64_t begin) noexcept {
   DelayMatching(call, true, begin);
 }
 
+void ApplyNothing() noexcept { g_state->switches.store(0, std::memory_order_release); }
+
 void ApplyControl(const TellerControl& control) noexcept {
   uint32_t switches = RecordBits(control);
   if (__atomic_load_n(&control.perturb, __ATOMIC_ACQUIRE) != 0 && OpenHitLog()) {

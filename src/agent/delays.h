@@ -26,6 +26,9 @@ void DelayAtEnd(const PerturbedCall& call, uint64_t begin) noexcept;
 /// One caller at a time.
 void ApplyControl(const TellerControl& control) noexcept;
 
+/// Switches everything off: nobody is there any more to drain or to clean up.
+void ApplyNothing() noexcept;
+
 /// Waits `delay_ns` from now: spins the last 200 us, sleeps before that (a sleep alone overshoots
 /// by 50-80 us).
 void Wait(int64_t delay_ns) noexcept;

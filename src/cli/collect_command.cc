@@ -60,8 +60,8 @@ int CollectFromCommand(const CollectOptions& options) {
   session_options.level = collect::ParseLevel(options.level);
   session_options.sources = collect::ParseSources(options.sources);
   const auto session = collect::Session::Start(session_options);
-  const std::filesystem::path out = session->run_dir() / "stdout.log",
-                              err = session->run_dir() / "stderr.log";
+  const std::filesystem::path out = session->spool_dir() / "stdout.log",
+                              err = session->spool_dir() / "stderr.log";
   collect::Relay relay(out, err);
   session->AddLogFile("", "stdout", out);
   session->AddLogFile("", "stderr", err);

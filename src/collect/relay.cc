@@ -4,12 +4,16 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <array>
+#include <optional>
 
 #include "src/core/clock.h"
 #include "src/core/error.h"
@@ -45,31 +49,50 @@ bool WriteAll(int file, const char* data, std::size_t size) {
   return true;
 }
 
-/// False at the end of the stream, or when its reader has gone: closing then gives the target the
-/// SIGPIPE that it would have had without us.
-bool PassOn(Stream& stream, char* buffer) {
+/// False at the end of the stream (EIO where it is a terminal's), or when its reader has gone:
+/// closing then gives the target the SIGPIPE that it would have had without us.
+bool PassOn(Stream& stream, char* buffer, pid_t collector) {
   const ssize_t got = read(stream.from, buffer, kBufferBytes);
   if (got < 0) return errno == EINTR;
   if (got == 0) return false;
   const auto size = static_cast<std::size_t>(got);
-  if (stream.copy >= 0 &&
-      !WriteAll(stream.copy, buffer, size)) {  // disk full: the target matters more
+  // Without its collector nobody reads the copy; with the disk full the target matters more.
+  if (stream.copy >= 0 && (getppid() != collector || !WriteAll(stream.copy, buffer, size))) {
     close(stream.copy);
     stream.copy = -1;
   }
   return WriteAll(stream.to, buffer, size);
 }
 
-[[noreturn]] void RunRelay(std::array<Stream, 2> streams) {
+volatile sig_atomic_t window_changed;
+
+void OnWindowChange(int) { window_changed = 1; }
+
+void CopyWindowSize(int from, int to) {
+  winsize size;
+  if (ioctl(from, TIOCGWINSZ, &size) == 0) ioctl(to, TIOCSWINSZ, &size);
+}
+
+void FollowWindow(const std::array<Stream, 2>& streams) {
+  if (window_changed == 0) return;
+  window_changed = 0;
+  for (const Stream& stream : streams) {
+    if (stream.from >= 0) CopyWindowSize(stream.to, stream.from);
+  }
+}
+
+[[noreturn]] void RunRelay(std::array<Stream, 2> streams, pid_t collector) {
   for (int signal_number = 1; signal_number < NSIG; ++signal_number) signal(signal_number, SIG_IGN);
+  signal(SIGWINCH, OnWindowChange);
   prctl(PR_SET_NAME, "teller-relay");
   static char buffer[kBufferBytes];
   while (streams[0].from >= 0 || streams[1].from >= 0) {
+    FollowWindow(streams);
     std::array<pollfd, 2> polled{pollfd{streams[0].from, POLLIN, 0},
                                  pollfd{streams[1].from, POLLIN, 0}};
     if (poll(polled.data(), polled.size(), -1) < 0) continue;
     for (std::size_t i = 0; i < streams.size(); ++i) {
-      if (polled[i].revents == 0 || PassOn(streams[i], buffer)) continue;
+      if (polled[i].revents == 0 || PassOn(streams[i], buffer, collector)) continue;
       close(streams[i].from);
       streams[i].from = -1;
     }
@@ -79,27 +102,59 @@ bool PassOn(Stream& stream, char* buffer) {
 
 int OpenCopy(const std::filesystem::path& path) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
-  if (file < 0)
+  if (file < 0) {
     throw DeviceError(fmt::format("{}: cannot write: {}", path.string(), strerror(errno)));
+  }
   return file;
 }
 
-struct Pipe {
+struct Channel {
   int read_end, write_end;
 };
 
-Pipe MakePipe() {
+Channel MakePipe() {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0)
+  if (pipe2(ends, O_CLOEXEC) != 0) {
     throw DeviceError(fmt::format("cannot make a pipe: {}", strerror(errno)));
+  }
   return {ends[0], ends[1]};
+}
+
+/// A terminal for the target that changes no byte; input and job control stay with the real one.
+/// Nothing where the system has none left.
+std::optional<Channel> MakeTerminal(int real) {
+  const int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (master < 0) return std::nullopt;
+  char name[64];
+  const bool named =
+      grantpt(master) == 0 && unlockpt(master) == 0 && ptsname_r(master, name, sizeof name) == 0;
+  const int slave = named ? open(name, O_RDWR | O_NOCTTY | O_CLOEXEC) : -1;
+  if (slave < 0) {
+    close(master);
+    return std::nullopt;
+  }
+  termios mode;
+  if (tcgetattr(slave, &mode) == 0) {
+    cfmakeraw(&mode);
+    tcsetattr(slave, TCSANOW, &mode);
+  }
+  CopyWindowSize(real, slave);
+  return Channel{master, slave};
+}
+
+Channel MakeChannel(int real) {
+  if (isatty(real) != 0) {
+    if (const std::optional<Channel> terminal = MakeTerminal(real)) return *terminal;
+  }
+  return MakePipe();
 }
 
 }  // namespace
 
 Relay::Relay(const std::filesystem::path& stdout_copy, const std::filesystem::path& stderr_copy) {
   const int out_copy = OpenCopy(stdout_copy), err_copy = OpenCopy(stderr_copy);
-  const Pipe out = MakePipe(), err = MakePipe();
+  const Channel out = MakeChannel(STDOUT_FILENO), err = MakeChannel(STDERR_FILENO);
+  const pid_t collector = getpid();
   pid_ = fork();
   if (pid_ < 0)
     throw DeviceError(fmt::format("cannot start the output relay: {}", strerror(errno)));
@@ -107,7 +162,8 @@ Relay::Relay(const std::filesystem::path& stdout_copy, const std::filesystem::pa
     close(out.write_end);
     close(err.write_end);
     RunRelay({Stream{out.read_end, STDOUT_FILENO, out_copy},
-              Stream{err.read_end, STDERR_FILENO, err_copy}});
+              Stream{err.read_end, STDERR_FILENO, err_copy}},
+             collector);
   }
   for (const int file : {out.read_end, err.read_end, out_copy, err_copy}) close(file);
   pipes_ = {out.write_end, err.write_end};

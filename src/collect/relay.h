@@ -6,7 +6,7 @@
 
 namespace teller::collect {
 
-/// The write ends that a target gets as its stdout and stderr.
+/// What a target gets as its stdout and stderr: pipes, or terminals where ours are terminals.
 struct RelayPipes {
   int stdout_write = -1;
   int stderr_write = -1;

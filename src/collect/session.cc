@@ -11,6 +11,8 @@
 
 #include "src/abi/activity.h"
 #include "src/abi/control_file.h"
+#include "src/cluster/journal.h"
+#include "src/cluster/run_folder.h"
 #include "src/collect/drain.h"
 #include "src/collect/process_events.h"
 #include "src/collect/tick_clock.h"
@@ -83,7 +85,7 @@ TellerControl* CreateControl(const std::filesystem::path& folder, const SessionO
                                   TELLER_CONTROL_FILE, strerror(error)));
   }
   control->sources = options.sources;
-  control->owner_pid = static_cast<uint32_t>(getpid());
+  teller_control_own(control);
   if (options.perturb) teller_control_set_perturb(control, 1);
   teller_control_set_level(control, static_cast<uint32_t>(options.level));
   return control;
@@ -104,20 +106,22 @@ class SessionImpl final : public Session {
         output_(options.output, options.force) {
     run_dir_ = options.run_dir;
     if (run_dir_.empty()) {
-      run_dir_ = std::filesystem::path("/dev/shm") / ("teller-" + run_id_);
-      owned_run_dir_.Create(run_dir_);
+      journal_ = std::make_unique<cluster::Journal>(run_id_);
+      owned_run_dir_ = std::make_unique<cluster::RunFolder>(run_id_, *journal_);
+      run_dir_ = owned_run_dir_->path();
     }
-    std::filesystem::path spool = options.spool_dir;
-    if (spool.empty()) {
-      spool = output_.path().parent_path() / fmt::format(".teller-{}.spool", run_id_);
-      owned_spool_.Create(spool);
+    spool_dir_ = options.spool_dir;
+    if (spool_dir_.empty()) {
+      spool_dir_ = output_.path().parent_path() / fmt::format(".teller-{}.spool", run_id_);
+      owned_spool_.Create(spool_dir_);
     }
     control_.reset(CreateControl(run_dir_, options));
-    drain_ = std::make_unique<Drain>(run_dir_, spool);
+    drain_ = std::make_unique<Drain>(run_dir_, spool_dir_);
   }
 
   const std::string& run_id() const override { return run_id_; }
   const std::filesystem::path& run_dir() const override { return run_dir_; }
+  const std::filesystem::path& spool_dir() const override { return spool_dir_; }
   TellerControl& control() override { return *control_; }
   void SetLevel(Level level) override {
     teller_control_set_level(control_.get(), static_cast<uint32_t>(level));
@@ -147,8 +151,10 @@ class SessionImpl final : public Session {
   std::string run_id_;
   std::filesystem::path agent_;
   AtomicFile output_;
-  std::filesystem::path run_dir_;
-  OwnedFolder owned_run_dir_, owned_spool_;
+  std::filesystem::path run_dir_, spool_dir_;
+  std::unique_ptr<cluster::Journal> journal_;
+  std::unique_ptr<cluster::RunFolder> owned_run_dir_;
+  OwnedFolder owned_spool_;
   std::unique_ptr<TellerControl, UnmapControl> control_;
   TickRate tick_rate_;
   std::unique_ptr<Drain> drain_;
@@ -263,7 +269,7 @@ std::vector<trace::Stat> SessionImpl::Finish() {
   for (const std::string& note : notes_) LogWarning(note);
   for (const std::string& problem : drain_->problems()) LogWarning(problem);
   owned_spool_.Remove();
-  owned_run_dir_.Remove();
+  owned_run_dir_.reset();
   return stats_;
 }
 

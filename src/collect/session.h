@@ -59,6 +59,8 @@ class Session {
 
   virtual const std::string& run_id() const = 0;
   virtual const std::filesystem::path& run_dir() const = 0;
+  /// Where raw records are kept meanwhile, on disk.
+  virtual const std::filesystem::path& spool_dir() const = 0;
   /// Variables that a target needs, over the environment of this process: what LD_PRELOAD and the
   /// injection variables hold here already is kept. `node` names the node; empty: the host.
   virtual std::map<std::string, std::string> Environment(const std::string& node = {}) const = 0;

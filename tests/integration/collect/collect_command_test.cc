@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <thread>
 
 #include "tests/integration/collect/collected.h"
 #include "tests/support/temporary_folder.h"
@@ -74,6 +75,35 @@ TEST_F(CollectCommandTest, PassesSignalsOn) {
       (folder_ / "o").string() + "; exit $code");
   EXPECT_EQ(ran.exit_code, 3);
   EXPECT_EQ(ran.out, "ready\ngot it\n");
+}
+
+// The target writes 10 MB after the collector is gone, ends by itself, and its output is whole.
+TEST_F(CollectCommandTest, LetsTheTargetGoOnWhenTheCollectorIsKilled) {
+  const std::string out = (folder_ / "o").string(), done = (folder_ / "done").string();
+  const Ran ran = RunShell(
+      CollectLine(File(), "--run-id killed-collector",
+                  "sh -c 'echo ready; sleep 0.5; head -c 10000000 /dev/zero; echo end; echo $? > " +
+                      done + "'") +
+      " > " + out + " & pid=$!; until grep -q ready " + out +
+      "; do sleep 0.02; done; kill -9 $pid; " + "wait $pid; until [ -s " + done +
+      " ]; do sleep 0.02; done; cat " + done);
+  EXPECT_EQ(ran.out, "0\n");
+  for (int i = 0; i < 100 && std::filesystem::file_size(out) < 10'000'010; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_EQ(std::filesystem::file_size(out), 10'000'010u);  // 'ready\n', the zeros, 'end\n'
+  EXPECT_TRUE(std::filesystem::exists("/dev/shm/teller-killed-collector"));
+  EXPECT_EQ(RunShell(std::string(TELLER_BINARY_DIR) + "/bin/teller restore").exit_code, 0);
+  EXPECT_FALSE(std::filesystem::exists("/dev/shm/teller-killed-collector"));
+}
+
+TEST_F(CollectCommandTest, GivesTheTargetATerminalWhereItHasOneItself) {
+  const std::string inner =
+      CollectLine(File(), "", "sh -c \"test -t 1 && test -t 2 && echo terminal; stty size <&1\"");
+  const Ran ran = RunShell("script -qec '" + inner + "' /dev/null </dev/null");
+  EXPECT_THAT(ran.out, HasSubstr("terminal\r\n"));
+  const Ran without = Collect("sh -c 'test -t 1 || echo none'");
+  EXPECT_EQ(without.out, "none\n");
 }
 
 TEST_F(CollectCommandTest, LeavesNothingBehind) {
