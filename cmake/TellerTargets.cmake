@@ -12,6 +12,10 @@ if(TELLER_SANITIZE)
   target_link_options(teller_settings INTERFACE -fsanitize=${TELLER_SANITIZE})
 endif()
 
+if(TELLER_BUILD_FUZZERS)
+  target_compile_options(teller_settings INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 # teller_add_room(NAME SOURCES ... HEADERS ... DEPENDS teller::x ... PRIVATE_DEPENDS ...)
 # A static library teller_NAME with alias teller::NAME; header-only rooms become INTERFACE libraries.
 function(teller_add_room name)

@@ -455,7 +455,7 @@ std::vector<ImportedProcess> KinetoEvents::Emit(std::optional<int32_t> rank, std
     if (process == main && rank) who.rank = RankId{*rank};
     if (const auto named = process_names_.find(processes_[process]);
         named != process_names_.end()) {
-      who.comm = named->second;
+      who.comm = CleanName(named->second, options_, *log_);
     }
     written.push_back({sink.AddProcess(who), who});
     sink.Append(written.back().index,

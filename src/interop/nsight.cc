@@ -194,7 +194,7 @@ void NsightImport::ReadProcessNames() {
   SqliteRows rows = database_.Read("PROCESSES", {"globalPid", "name"});
   while (rows.Next()) {
     if (const auto id = rows.Integer(0))
-      process_names_[ProcessKey(*id)] = std::string(rows.Text(1));
+      process_names_[ProcessKey(*id)] = CleanName(rows.Text(1), options_, log_);
   }
 }
 
