@@ -78,24 +78,28 @@ class StepBuffer {
 
 struct Decoder::State {
   State(const ModelOptions& model, const Scheduler::Options& engine, CpuDevice& device,
-        ProcessGroup* group);
+        const DecoderGroups& groups);
 
   Tensor RowShard(const std::string& name, int64_t rows, int64_t columns) const;
   Tensor ColumnShard(const std::string& name, int64_t rows, int64_t columns) const;
   Tensor Stacked(const std::string& layer,
                  const std::vector<std::pair<std::string, int64_t>>& parts) const;
-  Layer MakeLayer(int index) const;
+  Layer MakeLayer(int64_t index) const;
   Tensor MakeCosSin() const;
   void AppendItem(const PlanItem& item, int32_t first_row);
   void MapInputs(int64_t rows, int64_t sequences, std::size_t table_width);
   Tensor RunLayer(Layer& layer, const Tensor& input, Tensor& residual);
   void Reduce(Tensor& x) const;
+  Tensor FirstInput() const;
+  void RunHead(const Tensor& x);
+  Tensor BestTokens() const;
 
   const ModelOptions& model;
   const Scheduler::Options& engine;
   CpuDevice& device;
-  ProcessGroup* group;
-  const int64_t rank, ranks;
+  const DecoderGroups groups;
+  const int64_t rank, ranks;      ///< in the tensor group
+  const int64_t stage, stages;    ///< in the pipeline group
   const int64_t heads, kv_heads;  ///< of this rank
   const CpuDevice::Stream stream;
   std::shared_ptr<CpuDevice::Event> sampled;
@@ -112,26 +116,31 @@ struct Decoder::State {
 };
 
 Decoder::State::State(const ModelOptions& model, const Scheduler::Options& engine,
-                      CpuDevice& device, ProcessGroup* group)
+                      CpuDevice& device, const DecoderGroups& groups)
     : model(model),
       engine(engine),
       device(device),
-      group(group),
-      rank(group != nullptr ? group->rank() : 0),
-      ranks(group != nullptr ? group->size() : 1),
+      groups(groups),
+      rank(groups.tensor != nullptr ? groups.tensor->rank() : 0),
+      ranks(groups.tensor != nullptr ? groups.tensor->size() : 1),
+      stage(groups.pipeline != nullptr ? groups.pipeline->rank() : 0),
+      stages(groups.pipeline != nullptr ? groups.pipeline->size() : 1),
       heads(model.heads / ranks),
       kv_heads(model.kv_heads / ranks),
       stream(device.CreateStream()),
       sampled(device.CreateEvent()) {
   const int64_t hidden = model.hidden, vocabulary = model.vocabulary;
-  embedding = at::detail::empty_cpu({vocabulary, hidden}, at::kFloat);
-  FillShard(embedding.mutable_data_ptr<float>(), model.seed, "embedding", vocabulary, hidden,
-            {.rows = vocabulary, .columns = hidden});
+  if (stage == 0) {
+    embedding = at::detail::empty_cpu({vocabulary, hidden}, at::kFloat);
+    FillShard(embedding.mutable_data_ptr<float>(), model.seed, "embedding", vocabulary, hidden,
+              {.rows = vocabulary, .columns = hidden});
+  }
+  if (stage + 1 == stages) head = RowShard("head", vocabulary, hidden);
   final_norm = Zeros({hidden});
   std::fill_n(final_norm.mutable_data_ptr<float>(), hidden, 1.0f);
-  head = RowShard("head", vocabulary, hidden);
   cos_sin = MakeCosSin();
-  for (int i = 0; i < model.layers; ++i) layers.push_back(MakeLayer(i));
+  const int64_t end = model.layers * (stage + 1) / stages;
+  for (int64_t i = model.layers * stage / stages; i < end; ++i) layers.push_back(MakeLayer(i));
 }
 
 /// This rank's share of the rows (outputs) of a weight matrix.
@@ -167,7 +176,7 @@ Tensor Decoder::State::Stacked(const std::string& layer,
   return out;
 }
 
-Layer Decoder::State::MakeLayer(int index) const {
+Layer Decoder::State::MakeLayer(int64_t index) const {
   const int64_t width = model.head_width();
   const int64_t slot_count = int64_t{engine.blocks} * engine.block_tokens;
   const std::string name = "layer." + std::to_string(index) + ".";
@@ -230,7 +239,7 @@ void Decoder::State::MapInputs(int64_t rows, int64_t count, std::size_t table_wi
 }
 
 void Decoder::State::Reduce(Tensor& x) const {
-  if (group != nullptr) operators::AllReduce(x);
+  if (groups.tensor != nullptr) operators::AllReduce(x);
 }
 
 /// Answers what the feed-forward part adds to the residual.
@@ -250,14 +259,51 @@ Tensor Decoder::State::RunLayer(Layer& layer, const Tensor& input, Tensor& resid
   return added;
 }
 
+/// The residual that the first layer here starts from.
+Tensor Decoder::State::FirstInput() const {
+  if (stage == 0) return operators::Embedding(ids_view, embedding);
+  Tensor residual = at::detail::empty_cpu({ids_view.size(0), int64_t{model.hidden}}, at::kFloat);
+  operators::Receive(residual, stage - 1);
+  return residual;
+}
+
+void Decoder::State::RunHead(const Tensor& x) {
+  if (sampled_rows.empty()) return;
+  const Tensor own = operators::Linear(operators::SelectRows(x, sampled_rows_view), head);
+  if (groups.tensor != nullptr) {
+    logits = operators::AllGather(own);
+  } else {
+    float* data = own.mutable_data_ptr<float>();
+    logits = at::from_blob(
+        data, {1, own.size(0), own.size(1)}, [own](void*) {}, at::kFloat);
+  }
+}
+
+/// The sampled tokens, where this rank has or gets them: the last stage samples and tells rank 0.
+Tensor Decoder::State::BestTokens() const {
+  if (sampled_rows.empty()) return {};
+  if (stage + 1 == stages) {
+    const Tensor best = operators::Argmax(logits);
+    if (stages > 1 && rank == 0) operators::Send(best, 0);
+    return best;
+  }
+  if (stage > 0 || rank > 0) return {};
+  Tensor best = at::detail::empty_cpu({static_cast<int64_t>(sampled_rows.size())}, at::kInt);
+  operators::Receive(best, stages - 1);
+  return best;
+}
+
 void UseOneThread() { at::set_num_threads(1); }
 
 Decoder::Decoder(const ModelOptions& model, const Scheduler::Options& engine, CpuDevice& device,
-                 ProcessGroup* tensor_group) {
+                 const DecoderGroups& groups) {
   UseOneThread();
   const c10::InferenceMode guard;
-  state_ = std::make_unique<State>(model, engine, device, tensor_group);
-  SetOperatorContext({.device = &device, .stream = state_->stream, .tensor_group = tensor_group});
+  state_ = std::make_unique<State>(model, engine, device, groups);
+  SetOperatorContext({.device = &device,
+                      .stream = state_->stream,
+                      .tensor_group = groups.tensor,
+                      .pipeline_group = groups.pipeline});
 }
 
 Decoder::~Decoder() = default;
@@ -284,30 +330,28 @@ void Decoder::Prepare(const StepPlan& plan) {
 void Decoder::Forward() {
   const c10::InferenceMode guard;
   State& s = *state_;
-  Tensor residual = operators::Embedding(s.ids_view, s.embedding);
-  Tensor x = operators::RmsNorm(residual, s.layers[0].attention_norm);
-  for (std::size_t i = 0; i < s.layers.size(); ++i) {
-    const Tensor added = s.RunLayer(s.layers[i], x, residual);
-    const bool last = i + 1 == s.layers.size();
-    x = operators::AddRmsNorm(added, residual,
-                              last ? s.final_norm : s.layers[i + 1].attention_norm);
-  }
   s.logits = Tensor();
-  if (s.sampled_rows.empty()) return;
-  const Tensor own = operators::Linear(operators::SelectRows(x, s.sampled_rows_view), s.head);
-  s.logits = s.group != nullptr ? operators::AllGather(own)
-                                : at::from_blob(
-                                      own.mutable_data_ptr<float>(), {1, own.size(0), own.size(1)},
-                                      [own](void*) {}, at::kFloat);
+  Tensor residual = s.FirstInput();
+  Tensor x = operators::RmsNorm(residual, s.layers[0].attention_norm);
+  for (std::size_t i = 0; i + 1 < s.layers.size(); ++i) {
+    const Tensor added = s.RunLayer(s.layers[i], x, residual);
+    x = operators::AddRmsNorm(added, residual, s.layers[i + 1].attention_norm);
+  }
+  const Tensor added = s.RunLayer(s.layers.back(), x, residual);
+  if (s.stage + 1 == s.stages) {
+    s.RunHead(operators::AddRmsNorm(added, residual, s.final_norm));
+  } else {
+    operators::Add(added, residual);
+    operators::Send(residual, s.stage + 1);
+  }
 }
 
 std::vector<int32_t> Decoder::Sample() {
   const c10::InferenceMode guard;
   State& s = *state_;
   std::vector<int32_t> tokens(s.sampled_rows.size());
-  Tensor best;
-  if (!tokens.empty()) {
-    best = operators::Argmax(s.logits);
+  const Tensor best = s.BestTokens();
+  if (best.defined()) {
     s.device.Copy(s.stream, "memcpy_dtoh", tokens.data(), best.const_data_ptr<int32_t>(),
                   tokens.size() * sizeof(int32_t));
   }
@@ -319,6 +363,7 @@ std::vector<int32_t> Decoder::Sample() {
 std::vector<std::vector<float>> Decoder::Logits() const {
   const Tensor& logits = state_->logits;
   std::vector<std::vector<float>> rows(state_->sampled_rows.size());
+  if (!logits.defined()) return rows;
   for (std::size_t r = 0; r < rows.size(); ++r) {
     for (int64_t part = 0; part < logits.size(0); ++part) {
       const float* from = logits.const_data_ptr<float>() +

@@ -80,9 +80,13 @@ void RmsNorm(const float* x, const float* weight, int64_t rows, int64_t width, f
     NormRow(x + r * width, weight, width, epsilon, out + r * width);
 }
 
+void Add(const float* x, int64_t count, float* sum) {
+  for (int64_t i = 0; i < count; ++i) sum[i] += x[i];
+}
+
 void AddRmsNorm(const float* x, float* residual, const float* weight, int64_t rows, int64_t width,
                 float epsilon, float* out) {
-  for (int64_t i = 0; i < rows * width; ++i) residual[i] += x[i];
+  Add(x, rows * width, residual);
   RmsNorm(residual, weight, rows, width, epsilon, out);
 }
 

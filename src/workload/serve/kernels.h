@@ -13,6 +13,9 @@ void Embedding(const int32_t* ids, const float* table, int64_t rows, int64_t wid
 void RmsNorm(const float* x, const float* weight, int64_t rows, int64_t width, float epsilon,
              float* out);
 
+/// sum += x.
+void Add(const float* x, int64_t count, float* sum);
+
 /// residual += x, out = RmsNorm(residual).
 void AddRmsNorm(const float* x, float* residual, const float* weight, int64_t rows, int64_t width,
                 float epsilon, float* out);

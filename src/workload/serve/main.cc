@@ -81,14 +81,15 @@ void AddOptions(CLI::App& app, Options& options) {
 
 ServeConfig LoadConfig(const Options& options) {
   const auto root = config::Node::Load(options.config, options.set);
-  ServeConfig config = ReadServeConfig(root, options.config);
+  ServeConfig config = ReadServeConfig(root);
   if (options.rank < 0 || options.rank >= options.world_size) {
     throw ConfigError("--rank " + std::to_string(options.rank) + " is not below --world-size " +
                       std::to_string(options.world_size));
   }
-  if (config.parallel.tensor != options.world_size) {
-    throw ConfigError(options.config + ": parallel.tensor is " +
-                      std::to_string(config.parallel.tensor) + ", --world-size is " +
+  const int ranks = config.parallel.tensor * config.parallel.pipeline;
+  if (ranks != options.world_size) {
+    throw ConfigError(options.config + ": parallel.tensor times parallel.pipeline is " +
+                      std::to_string(ranks) + ", --world-size is " +
                       std::to_string(options.world_size) + "; they must be equal");
   }
   return config;
@@ -106,6 +107,21 @@ text::SentencePieces LoadTokenizer(ServeConfig& config) {
   return pieces;
 }
 
+/// Where a rank stands, numbered as vLLM numbers them: the stages are the outer dimension.
+struct Place {
+  int stage = 0;
+  int tensor = 0;
+};
+
+Place PlaceOf(int rank, const ParallelOptions& parallel) {
+  return {.stage = rank / parallel.tensor, .tensor = rank % parallel.tensor};
+}
+
+std::string WorkerName(const Place& place, const ParallelOptions& parallel) {
+  const std::string stage = parallel.pipeline > 1 ? "_PP" + std::to_string(place.stage) : "";
+  return "Worker" + stage + "_TP" + std::to_string(place.tensor);
+}
+
 /// One rank, from configuration to loop. Members are made in this order and unmade in reverse.
 class Rank {
  public:
@@ -113,6 +129,7 @@ class Rank {
       : options_(options),
         config_(config),
         pieces_(LoadTokenizer(config)),
+        place_(PlaceOf(options.rank, config.parallel)),
         device_({.spin_us = config.device_spin_us, .on_stream_start = UseOneThread}),
         local_address_(options.local_address.empty() ? LocalAddressTowards(options.master_address)
                                                      : options.local_address) {
@@ -120,9 +137,11 @@ class Rank {
       http_.emplace(options.host, options.port, config, pieces_);
     Connect();
     SERVICE_INFO("rank " + std::to_string(options.rank) + " in world size " +
-                 std::to_string(options.world_size) +
-                 " is assigned as DP rank 0, PP rank 0, TP rank " + std::to_string(options.rank));
-    decoder_ = std::make_unique<Decoder>(config.model, config.engine, device_, group_.get());
+                 std::to_string(options.world_size) + " is assigned as DP rank 0, PP rank " +
+                 std::to_string(place_.stage) + ", TP rank " + std::to_string(place_.tensor));
+    decoder_ = std::make_unique<Decoder>(
+        config.model, config.engine, device_,
+        DecoderGroups{.tensor = tensor_group_.get(), .pipeline = pipeline_group_.get()});
     SERVICE_INFO("CPU KV cache size: " +
                  std::to_string(int64_t{config.engine.blocks} * config.engine.block_tokens) +
                  " tokens");
@@ -172,19 +191,28 @@ class Rank {
       store_ = std::make_unique<RankStore>(options_.master_address, channel_->store_port(),
                                            config_.parallel.peer_timeout_s);
     }
-    group_ = std::make_unique<ProcessGroup>(*store_, "tp", options_.rank, options_.world_size,
-                                            local_address_, config_.parallel.peer_timeout_s);
+    tensor_group_ = Group("tp", place_.stage, place_.tensor, config_.parallel.tensor);
+    pipeline_group_ = Group("pp", place_.tensor, place_.stage, config_.parallel.pipeline);
+  }
+
+  /// The group `kind` of this rank: the `index`-th of its kind. Null where it would hold one rank.
+  std::unique_ptr<ProcessGroup> Group(const std::string& kind, int index, int rank, int size) {
+    if (size == 1) return nullptr;
+    const bool only = size == options_.world_size;
+    return std::make_unique<ProcessGroup>(*store_, only ? kind : kind + std::to_string(index), rank,
+                                          size, local_address_, config_.parallel.peer_timeout_s);
   }
 
   const Options& options_;
   ServeConfig& config_;
   text::SentencePieces pieces_;
+  const Place place_;
   CpuDevice device_;
   std::string local_address_;
   std::optional<HttpServer> http_;
   std::unique_ptr<RankStore> store_;
   std::unique_ptr<ControlChannel> channel_;
-  std::unique_ptr<ProcessGroup> group_;
+  std::unique_ptr<ProcessGroup> tensor_group_, pipeline_group_;
   std::unique_ptr<Decoder> decoder_;
 };
 
@@ -201,7 +229,7 @@ int Main(int argc, char** argv) {
   }
   InstallInterruptHandlers();
   ServeConfig config = LoadConfig(options);
-  NameServiceLog("Worker_TP" + std::to_string(options.rank));
+  NameServiceLog(WorkerName(PlaceOf(options.rank, config.parallel), config.parallel));
   LoadActivityInjection();
   Rank rank(options, config);
   rank.Run();

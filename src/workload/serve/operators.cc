@@ -150,6 +150,35 @@ Tensor AllGatherOperator(const Tensor& x) {
   return out;
 }
 
+void AddOperator(const Tensor& x, Tensor& residual) {
+  Launch("add_f32_kernel", [=] { kernels::Add(Floats(x), x.numel(), MutableFloats(residual)); });
+}
+
+CpuDevice::Collective DescribeMessage(const char* name, const Tensor& x, int peer,
+                                      int32_t sequence) {
+  return {.name = name,
+          .comm = context.pipeline_group->name(),
+          .bytes = static_cast<int64_t>(x.nbytes()),
+          .sequence = sequence,
+          .peer = peer};
+}
+
+void SendOperator(const Tensor& x, int64_t peer) {
+  ProcessGroup& group = *context.pipeline_group;
+  const int to = static_cast<int>(peer);
+  context.device->Enqueue(context.stream,
+                          DescribeMessage("send", x, to, group.NextSendSequence(to)),
+                          [&group, x, to] { group.Send(x, to); });
+}
+
+void ReceiveOperator(Tensor& x, int64_t peer) {
+  ProcessGroup& group = *context.pipeline_group;
+  const int from = static_cast<int>(peer);
+  context.device->Enqueue(context.stream,
+                          DescribeMessage("receive", x, from, group.NextReceiveSequence(from)),
+                          [&group, x, from] { group.Receive(x, from); });
+}
+
 Tensor SelectRowsOperator(const Tensor& x, const Tensor& rows) {
   Tensor out = Allocate({rows.size(0), x.size(1)});
   Launch("select_rows_f32_kernel", [=] {
@@ -191,6 +220,9 @@ TORCH_LIBRARY(teller, library) {
   library.def("silu_mul(Tensor x) -> Tensor");
   library.def("all_reduce(Tensor(a!) x) -> ()");
   library.def("all_gather(Tensor x) -> Tensor");
+  library.def("add(Tensor x, Tensor(a!) residual) -> ()");
+  library.def("send(Tensor x, int peer) -> ()");
+  library.def("receive(Tensor(a!) x, int peer) -> ()");
   library.def("select_rows(Tensor x, Tensor rows) -> Tensor");
   library.def("argmax(Tensor logits) -> Tensor");
 }
@@ -206,6 +238,9 @@ TORCH_LIBRARY_IMPL(teller, CPU, library) {
   library.impl("silu_mul", &SiluMulOperator);
   library.impl("all_reduce", &AllReduceOperator);
   library.impl("all_gather", &AllGatherOperator);
+  library.impl("add", &AddOperator);
+  library.impl("send", &SendOperator);
+  library.impl("receive", &ReceiveOperator);
   library.impl("select_rows", &SelectRowsOperator);
   library.impl("argmax", &ArgmaxOperator);
 }
@@ -265,6 +300,21 @@ void AllReduce(Tensor& x) {
 Tensor AllGather(const Tensor& x) {
   static const auto handle = Handle("teller::all_gather", &AllGatherOperator);
   return handle.call(x);
+}
+
+void Add(const Tensor& x, Tensor& residual) {
+  static const auto handle = Handle("teller::add", &AddOperator);
+  handle.call(x, residual);
+}
+
+void Send(const Tensor& x, int64_t peer) {
+  static const auto handle = Handle("teller::send", &SendOperator);
+  handle.call(x, peer);
+}
+
+void Receive(Tensor& x, int64_t peer) {
+  static const auto handle = Handle("teller::receive", &ReceiveOperator);
+  handle.call(x, peer);
 }
 
 Tensor SelectRows(const Tensor& x, const Tensor& rows) {

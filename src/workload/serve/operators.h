@@ -15,7 +15,8 @@ namespace teller::serve {
 struct OperatorContext {
   CpuDevice* device = nullptr;
   CpuDevice::Stream stream{};
-  ProcessGroup* tensor_group = nullptr;  ///< null: one rank
+  ProcessGroup* tensor_group = nullptr;    ///< null: one rank a stage
+  ProcessGroup* pipeline_group = nullptr;  ///< null: one stage
 };
 void SetOperatorContext(const OperatorContext& context);
 
@@ -51,6 +52,11 @@ at::Tensor SiluMul(const at::Tensor& x);
 void AllReduce(at::Tensor& x);
 /// x [rows, width] -> [ranks, rows, width]
 at::Tensor AllGather(const at::Tensor& x);
+/// residual += x.
+void Add(const at::Tensor& x, at::Tensor& residual);
+/// x to stage `peer`, or filled with what it sends.
+void Send(const at::Tensor& x, int64_t peer);
+void Receive(at::Tensor& x, int64_t peer);
 /// x [*, width], rows [count] -> [count, width]
 at::Tensor SelectRows(const at::Tensor& x, const at::Tensor& rows);
 /// logits [parts, rows, width] -> int32 [rows]

@@ -58,25 +58,29 @@ struct ProcessGroup::State {
   c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo;
 };
 
-ProcessGroup::ProcessGroup(RankStore& store, const char* name, int rank, int size,
+ProcessGroup::ProcessGroup(RankStore& store, std::string name, int rank, int size,
                            const std::string& local_address, int timeout_s)
-    : name_(name), rank_(rank), size_(size), state_(std::make_unique<State>()) {
-  Translated(
-      "connecting the ranks of group '" + std::string(name) + "' from " + local_address, [&] {
-        auto options = c10d::ProcessGroupGloo::Options::create(std::chrono::seconds(timeout_s));
-        options->devices = {c10d::ProcessGroupGloo::createDeviceForHostname(local_address)};
-        options->threads = 1;  // one stream calls it, one collective at a time
-        options->group_name = name;
-        auto prefixed = c10::make_intrusive<c10d::PrefixStore>(name, store.state_->store);
-        state_->gloo =
-            c10::make_intrusive<c10d::ProcessGroupGloo>(std::move(prefixed), rank, size, options);
-      });
+    : name_(std::move(name)),
+      rank_(rank),
+      size_(size),
+      sent_(static_cast<std::size_t>(size)),
+      received_(static_cast<std::size_t>(size)),
+      state_(std::make_unique<State>()) {
+  Translated("connecting the ranks of group '" + name_ + "' from " + local_address, [&] {
+    auto options = c10d::ProcessGroupGloo::Options::create(std::chrono::seconds(timeout_s));
+    options->devices = {c10d::ProcessGroupGloo::createDeviceForHostname(local_address)};
+    options->threads = 1;  // one stream calls it, one collective at a time
+    options->group_name = name_;
+    auto prefixed = c10::make_intrusive<c10d::PrefixStore>(name_, store.state_->store);
+    state_->gloo =
+        c10::make_intrusive<c10d::ProcessGroupGloo>(std::move(prefixed), rank, size, options);
+  });
 }
 
 ProcessGroup::~ProcessGroup() = default;
 
 void ProcessGroup::AllReduce(at::Tensor tensor) {
-  Translated("all-reduce of group '" + std::string(name_) + "'", [&] {
+  Translated("all-reduce of group '" + name_ + "'", [&] {
     const c10::InferenceMode guard;
     std::vector<at::Tensor> tensors = {std::move(tensor)};
     state_->gloo->allreduce(tensors)->wait();
@@ -84,7 +88,7 @@ void ProcessGroup::AllReduce(at::Tensor tensor) {
 }
 
 void ProcessGroup::AllGather(at::Tensor out, at::Tensor tensor) {
-  Translated("all-gather of group '" + std::string(name_) + "'", [&] {
+  Translated("all-gather of group '" + name_ + "'", [&] {
     const c10::InferenceMode guard;
     std::vector<std::vector<at::Tensor>> outputs(1);
     for (int64_t i = 0; i < size_; ++i) {
@@ -93,6 +97,22 @@ void ProcessGroup::AllGather(at::Tensor out, at::Tensor tensor) {
     }
     std::vector<at::Tensor> inputs = {std::move(tensor)};
     state_->gloo->allgather(outputs, inputs)->wait();
+  });
+}
+
+void ProcessGroup::Send(at::Tensor tensor, int peer) {
+  Translated("sending in group '" + name_ + "'", [&] {
+    const c10::InferenceMode guard;
+    std::vector<at::Tensor> tensors = {std::move(tensor)};
+    state_->gloo->send(tensors, peer, /*tag=*/0)->wait();
+  });
+}
+
+void ProcessGroup::Receive(at::Tensor tensor, int peer) {
+  Translated("receiving in group '" + name_ + "'", [&] {
+    const c10::InferenceMode guard;
+    std::vector<at::Tensor> tensors = {std::move(tensor)};
+    state_->gloo->recv(tensors, peer, /*tag=*/0)->wait();
   });
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace at {
 class Tensor;
@@ -31,29 +32,35 @@ class RankStore {
 /// timeout) are DeviceErrors.
 class ProcessGroup {
  public:
-  /// @param name  of the communicator, equal on all its ranks; a literal
-  ProcessGroup(RankStore& store, const char* name, int rank, int size,
+  /// @param name  of the communicator, equal on all its ranks
+  ProcessGroup(RankStore& store, std::string name, int rank, int size,
                const std::string& local_address, int timeout_s);
   ~ProcessGroup();
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
-  const char* name() const { return name_; }
+  const char* name() const { return name_.c_str(); }
   int rank() const { return rank_; }
   int size() const { return size_; }
   /// Numbers the collectives in the order in which they are queued, from 0.
   int32_t NextSequence() { return sequence_++; }
+  /// The same for messages to `peer`, and for those from it.
+  int32_t NextSendSequence(int peer) { return sent_[static_cast<std::size_t>(peer)]++; }
+  int32_t NextReceiveSequence(int peer) { return received_[static_cast<std::size_t>(peer)]++; }
 
   /// Sums `tensor` over the ranks, in place.
   void AllReduce(at::Tensor tensor);
   /// out [size, ...]: every rank's `tensor`.
   void AllGather(at::Tensor out, at::Tensor tensor);
+  void Send(at::Tensor tensor, int peer);
+  void Receive(at::Tensor tensor, int peer);
 
  private:
   struct State;
-  const char* name_;
+  std::string name_;
   int rank_, size_;
   int32_t sequence_ = 0;
+  std::vector<int32_t> sent_, received_;
   std::unique_ptr<State> state_;
 };
 

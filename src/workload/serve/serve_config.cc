@@ -15,10 +15,9 @@ void RequireDivides(const config::Node& node, int whole, std::string_view what, 
             std::string(by) + " " + std::to_string(parts));
 }
 
-void ReadModel(const config::Node& node, const std::filesystem::path& file, ModelOptions& model) {
-  std::string tokenizer = "tokenizer.model";
+void ReadModel(const config::Node& node, ModelOptions& model) {
   node.Read("name", model.name);
-  node.Read("tokenizer", tokenizer);
+  model.tokenizer = node.Get("tokenizer").AsPath();
   node.Read("seed", model.seed, 0);
   node.Read("layers", model.layers, 1, 128);
   node.Read("hidden", model.hidden, 8, 16384);
@@ -26,7 +25,6 @@ void ReadModel(const config::Node& node, const std::filesystem::path& file, Mode
   node.Read("kv_heads", model.kv_heads, 1, 256);
   node.Read("intermediate", model.intermediate, 8, 65536);
   node.Read("max_length", model.max_length, 2, 1 << 20);
-  model.tokenizer = file.parent_path() / tokenizer;
   RequireDivides(node, model.hidden, "hidden", model.heads, "heads");
   RequireDivides(node, model.heads, "heads", model.kv_heads, "kv_heads");
   RequireDivides(node, model.head_width(), "the width of a head,", 2, "two halves,");
@@ -46,7 +44,12 @@ void ReadEngine(const config::Node& node, Scheduler::Options& engine) {
 
 void ReadParallel(const config::Node& node, const ModelOptions& model, ParallelOptions& parallel) {
   node.Read("tensor", parallel.tensor, 1, 64);
+  node.Read("pipeline", parallel.pipeline, 1, 64);
   node.Read("peer_timeout_s", parallel.peer_timeout_s, 1, 86400);
+  if (parallel.pipeline > model.layers) {
+    node.Fail("pipeline " + std::to_string(parallel.pipeline) + " is above model.layers " +
+              std::to_string(model.layers) + ": a stage would have no layer");
+  }
   RequireDivides(node, model.heads, "model.heads", parallel.tensor, "tensor");
   RequireDivides(node, model.kv_heads, "model.kv_heads", parallel.tensor, "tensor");
   RequireDivides(node, model.intermediate, "model.intermediate", parallel.tensor, "tensor");
@@ -54,12 +57,12 @@ void ReadParallel(const config::Node& node, const ModelOptions& model, ParallelO
 
 }  // namespace
 
-ServeConfig ReadServeConfig(const config::Node& root, const std::filesystem::path& file) {
+ServeConfig ReadServeConfig(const config::Node& root) {
   static constexpr std::array<std::string_view, 1> kKinds = {"reference"};
   ServeConfig config;
   root.Get("schema_version").AsInt(1, 1);
   root.Get("kind").AsChoice(kKinds);
-  ReadModel(root.Get("model"), file, config.model);
+  ReadModel(root.Get("model"), config.model);
   if (const auto engine = root.Find("engine")) ReadEngine(*engine, config.engine);
   if (const auto parallel = root.Find("parallel")) {
     ReadParallel(*parallel, config.model, config.parallel);

@@ -28,7 +28,8 @@ struct ModelOptions {
 };
 
 struct ParallelOptions {
-  int tensor = 1;
+  int tensor = 1;           ///< ranks that share each layer
+  int pipeline = 1;         ///< stages of consecutive layers; rank = stage * tensor + place in it
   int peer_timeout_s = 60;  ///< longest wait for a peer, at start and in a collective
 };
 
@@ -44,6 +45,6 @@ struct ServeConfig {
 
 /// Throws ConfigError with file, line and column: unknown key, value out of range, sizes that do
 /// not divide.
-ServeConfig ReadServeConfig(const config::Node& root, const std::filesystem::path& file);
+ServeConfig ReadServeConfig(const config::Node& root);
 
 }  // namespace teller::serve

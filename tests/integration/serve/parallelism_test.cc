@@ -40,8 +40,10 @@ json OneRank(const std::vector<std::string>& more) {
   return LastLine(program.Stdout());
 }
 
-json TwoRanksOutput() {
-  TwoRanks ranks({"--logits", kPrompts});
+json TwoRanksOutput(const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {"--logits", kPrompts};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  TwoRanks ranks(arguments);
   EXPECT_EQ(ranks.rank(0).Wait(60), 0) << ranks.rank(0).Stderr();
   EXPECT_EQ(ranks.rank(1).Wait(60), 0) << ranks.rank(1).Stderr();
   return LastLine(ranks.rank(0).Stdout());
@@ -79,8 +81,19 @@ void ExpectSame(const json& a, const json& b, std::size_t& compared) {
 
 TEST(ParallelismTest, TwoRanksComputeWhatOneComputes) {
   std::size_t compared = 0;
-  ExpectSame(OneRank({}), TwoRanksOutput(), compared);
+  ExpectSame(OneRank({}), TwoRanksOutput({}), compared);
   EXPECT_GT(compared, 80u);  // of 8 prompts with 12 tokens
+}
+
+TEST(ParallelismTest, TwoStagesSampleWhatOneRankSamples) {
+  // Logits are on the last stage only; every token of these prompts has a margin above kMargin,
+  // which the test above sees.
+  const json one = OneRank({});
+  const json two = TwoRanksOutput({"--set", "parallel.tensor=1", "--set", "parallel.pipeline=2"});
+  ASSERT_EQ(two["prompts"].size(), 8u);
+  for (std::size_t p = 0; p < 8; ++p) {
+    EXPECT_EQ(one["prompts"][p]["tokens"], two["prompts"][p]["tokens"]) << "prompt " << p;
+  }
 }
 
 TEST(ParallelismTest, ChunkedPrefillAndPreemptionChangeNoToken) {

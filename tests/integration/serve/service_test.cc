@@ -190,7 +190,7 @@ TEST(ServiceTest, BadCommandsAndConfigurationsAreOneLine) {
       {{}, 2, "--config"},
       {{"--config", folder / "none.yaml"}, 2, "none.yaml"},
       {{"--config", folder / "bad.yaml"}, 2, "bad.yaml:4:"},
-      {{"--config", reference, "--world-size", "3"}, 2, "parallel.tensor is 2"},
+      {{"--config", reference, "--world-size", "3"}, 2, "parallel.pipeline is 2"},
       {{"--config", reference, "--rank", "2", "--world-size", "2"}, 2, "--rank 2"},
       {{"--config", reference, "--set", "model.tokenizer=none.model", "--world-size", "2"},
        2,

@@ -14,7 +14,7 @@ namespace {
 const std::string kReference = TELLER_SOURCE_DIR "/configs/workload/reference.yaml";
 
 ServeConfig Read(const std::vector<std::string>& overrides) {
-  return ReadServeConfig(config::Node::Load(kReference, overrides), kReference);
+  return ReadServeConfig(config::Node::Load(kReference, overrides));
 }
 
 std::string ErrorOf(const std::vector<std::string>& overrides) {
@@ -44,6 +44,7 @@ TEST(ServeConfigTest, SaysWhereAndWhatIsWrong) {
               testing::HasSubstr("hidden 256 does not divide by heads 7"));
   EXPECT_THAT(ErrorOf({"parallel.tensor=8"}),
               testing::HasSubstr("kv_heads 4 does not divide by tensor 8"));
+  EXPECT_THAT(ErrorOf({"parallel.pipeline=5"}), testing::HasSubstr("above model.layers 4"));
   EXPECT_THAT(ErrorOf({"engine.blocks=0"}), testing::HasSubstr("blocks"));
   EXPECT_THAT(ErrorOf({"engine.max_step_tokens=3"}), testing::HasSubstr("max_requests"));
 }
