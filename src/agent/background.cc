@@ -26,7 +26,7 @@ namespace {
 
 constexpr int64_t kPollNs = 10'000'000;
 constexpr int64_t kClockPeriodNs = 1'000'000'000;
-constexpr int64_t kTitlePeriodNs = 100'000'000;
+constexpr int64_t kTitlePeriodNs = 200'000'000;
 constexpr int64_t kMsNs = 1'000'000;
 constexpr int64_t kOwnerPeriodNs = 200 * kMsNs;
 /// Extra clock triples early on, so that a short process has two that lie well apart.
@@ -55,16 +55,17 @@ uint32_t Generation() noexcept {
   return control == nullptr ? 0 : __atomic_load_n(&control->generation, __ATOMIC_ACQUIRE);
 }
 
-/// A worker names itself late; the rank decides which perturbations concern it. True where it
-/// changed.
-bool LearnRankFromTitle() noexcept {
+/// A worker names itself late; the rank decides which perturbations concern it. True where the rank
+/// was learned now.
+bool LearnFromTitle() noexcept {
   TellerPoolHeader* pool = g_state->pool;
-  if (pool->rank >= 0) return false;
   char title[sizeof pool->command];
   CommandLine(title, sizeof title);
-  const int32_t rank = RankOfTitle(title);
-  if (rank < 0) return false;
+  if (strcmp(title, pool->command) == 0) return false;
   memcpy(pool->command, title, sizeof pool->command);
+  ShortName(pool->comm, sizeof pool->comm);
+  const int32_t rank = RankOfTitle(title);
+  if (rank < 0 || pool->rank >= 0) return false;
   __atomic_store_n(&pool->rank, rank, __ATOMIC_RELEASE);
   if (TellerHitRing* hits = g_state->hits.load(std::memory_order_acquire)) hits->rank = rank;
   return true;
@@ -105,7 +106,7 @@ void CalibrateWhenDue(Timetable& timetable, int64_t now_ns) noexcept {
 bool LookAtTitleWhenDue(Timetable& timetable, int64_t now_ns) noexcept {
   if (now_ns < timetable.next_title_ns) return false;
   timetable.next_title_ns = now_ns + kTitlePeriodNs;
-  return LearnRankFromTitle();
+  return LearnFromTitle();
 }
 
 /// True where the run has lost its owner, or has a new one, since the last look.
@@ -159,7 +160,7 @@ bool AttachProcess() noexcept {
   if (!CreatePool()) return false;
   constexpr char kFullName[] = "(name table full)";
   InternText(kFullName, sizeof kFullName - 1);
-  prctl(PR_GET_NAME, g_state->pool->comm);
+  ShortName(g_state->pool->comm, sizeof g_state->pool->comm);
   if (MapControl()) ApplyControl(*control);
   g_state->ready.store(1, std::memory_order_release);
   __atomic_store_n(&g_state->pool->magic, TELLER_POOL_MAGIC, __ATOMIC_RELEASE);

@@ -102,9 +102,15 @@ void CommandLine(char* text, uint32_t size) noexcept {
   }
 }
 
+void ShortName(char* text, uint32_t size) noexcept {
+  const std::size_t length = ReadProcFile("/proc/self/comm", text, size);
+  if (length > 0 && text[length - 1] == '\n') text[length - 1] = 0;
+}
+
 int32_t RankOfTitle(const char* title) noexcept {
   const char* worker = strstr(title, "Worker_");
-  if (worker == nullptr) return -1;
+  const char* space = strchr(title, ' ');
+  if (worker == nullptr || (space != nullptr && space < worker)) return -1;
   const char* text = worker + strlen("Worker");
   TitlePart part;
   int32_t rank = -1;

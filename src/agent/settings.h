@@ -31,8 +31,11 @@ uint64_t ProcessStartTicks() noexcept;
 /// Arguments joined by spaces, cut to `size` with its closing zero.
 void CommandLine(char* text, uint32_t size) noexcept;
 
-/// The rank a title names: 'VLLM::Worker_TP1' is 1. -1 where it names none, or where more than one
-/// parallel dimension is above zero, since their sizes are not known here.
+/// The kernel's short name of the process (that of its first thread).
+void ShortName(char* text, uint32_t size) noexcept;
+
+/// The rank that a title's first word names: 'VLLM::Worker_TP1' is 1. -1 where it names none, or
+/// where more than one parallel dimension is above zero, since their sizes are not known here.
 int32_t RankOfTitle(const char* title) noexcept;
 
 /// Inode of this process's pid namespace; 0 when unreadable.

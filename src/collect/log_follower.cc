@@ -20,8 +20,38 @@ LogFollower::~LogFollower() {
 }
 
 bool LogFollower::Open() {
-  if (file_ < 0) file_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  return file_ >= 0;
+  if (file_ >= 0) return true;
+  file_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat status;
+  if (file_ < 0 || fstat(file_, &status) != 0) return false;
+  inode_ = status.st_ino;
+  device_ = status.st_dev;
+  read_bytes_ = 0;
+  return true;
+}
+
+void LogFollower::EndLastLine(std::vector<FollowedLine>& lines) {
+  if (!pending_.empty()) Emit(0, pending_.size(), lines);
+  pending_.clear();
+  pending_offset_ = 0;
+}
+
+bool LogFollower::Rotate(std::vector<FollowedLine>& lines) {
+  struct stat ours, named;
+  if (fstat(file_, &ours) == 0 && ours.st_size < read_bytes_) {  // cut back
+    EndLastLine(lines);
+    lseek(file_, 0, SEEK_SET);
+    read_bytes_ = 0;
+    return true;
+  }
+  if (stat(path_.c_str(), &named) != 0 || (named.st_ino == inode_ && named.st_dev == device_)) {
+    return false;
+  }
+  ReadOn(lines);  // what came between our last read and the change
+  EndLastLine(lines);
+  close(file_);
+  file_ = -1;
+  return Open();
 }
 
 void LogFollower::Emit(std::size_t begin, std::size_t end, std::vector<FollowedLine>& lines) {
@@ -49,17 +79,23 @@ void LogFollower::Split(std::vector<FollowedLine>& lines) {
   pending_offset_ += begin;
 }
 
-void LogFollower::Poll(std::vector<FollowedLine>& lines) {
-  if (!Open()) return;
+void LogFollower::ReadOn(std::vector<FollowedLine>& lines) {
   for (std::size_t total = 0; total < kMaxBytesAPoll;) {
     const std::size_t used = pending_.size();
     pending_.resize(used + kReadBytes);
     const ssize_t got = read(file_, pending_.data() + used, kReadBytes);
     pending_.resize(used + (got > 0 ? static_cast<std::size_t>(got) : 0));
     if (got <= 0) return;
+    read_bytes_ += got;
     total += static_cast<std::size_t>(got);
     Split(lines);
   }
+}
+
+void LogFollower::Poll(std::vector<FollowedLine>& lines) {
+  if (!Open()) return;
+  ReadOn(lines);
+  if (Rotate(lines)) ReadOn(lines);
 }
 
 void LogFollower::Finish(std::vector<FollowedLine>& lines) {
@@ -67,9 +103,7 @@ void LogFollower::Finish(std::vector<FollowedLine>& lines) {
     before = lines.size();
     Poll(lines);
   }
-  if (!pending_.empty()) Emit(0, pending_.size(), lines);
-  pending_offset_ += pending_.size();
-  pending_.clear();
+  EndLastLine(lines);
 }
 
 }  // namespace teller::collect

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -35,11 +37,18 @@ class LogFollower {
 
  private:
   bool Open();
+  void ReadOn(std::vector<FollowedLine>& lines);
+  /// Notices that the file was cut back or replaced; true: there is another to read.
+  bool Rotate(std::vector<FollowedLine>& lines);
+  void EndLastLine(std::vector<FollowedLine>& lines);
   void Split(std::vector<FollowedLine>& lines);
   void Emit(std::size_t begin, std::size_t end, std::vector<FollowedLine>& lines);
 
   std::filesystem::path path_;
   int file_ = -1;
+  ino_t inode_ = 0;
+  dev_t device_ = 0;
+  off_t read_bytes_ = 0;         ///< of the open file
   std::string pending_;          ///< bytes of a line whose end has not come
   uint64_t pending_offset_ = 0;  ///< of pending_[0]
   SecretMasker masker_;

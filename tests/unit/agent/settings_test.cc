@@ -17,6 +17,7 @@ TEST(RankOfTitleTest, IsUnknownWhereTheTitleDoesNotSettleIt) {
   EXPECT_EQ(RankOfTitle("VLLM::EngineCore"), -1);
   EXPECT_EQ(RankOfTitle("python serve.py"), -1);
   EXPECT_EQ(RankOfTitle("VLLM::Worker_PP1_TP0"), -1);  // the size of TP is not known here
+  EXPECT_EQ(RankOfTitle("python run.py Worker_TP1"), -1);
   EXPECT_EQ(RankOfTitle("Worker_"), -1);
   EXPECT_EQ(RankOfTitle("Worker_TP"), -1);
 }

@@ -46,6 +46,37 @@ TEST(LogFollowerTest, CutsALineThatNeverEnds) {
   EXPECT_EQ(lines[2].text, "xxxxx");
 }
 
+TEST(LogFollowerTest, FollowsThroughRotation) {
+  const TemporaryFolder folder;
+  LogFollower follower(folder / "log");
+  std::vector<FollowedLine> lines;
+  Append(folder / "log", "old 1\n");
+  follower.Poll(lines);
+  Append(folder / "log", "old 2\ntorn");
+  std::filesystem::rename(folder / "log", folder / "log.1");
+  Append(folder / "log", "new 1\n");
+  follower.Poll(lines);
+  follower.Finish(lines);
+  std::vector<std::string> texts;
+  for (const FollowedLine& line : lines) texts.push_back(line.text);
+  EXPECT_EQ(texts, (std::vector<std::string>{"old 1", "old 2", "torn", "new 1"}));
+  EXPECT_EQ(lines[3].offset, 0u);
+}
+
+TEST(LogFollowerTest, FollowsThroughTruncation) {
+  const TemporaryFolder folder;
+  LogFollower follower(folder / "log");
+  std::vector<FollowedLine> lines;
+  Append(folder / "log", "a long first line\n");
+  follower.Poll(lines);
+  std::filesystem::resize_file(folder / "log", 0);
+  Append(folder / "log", "again\n");
+  follower.Poll(lines);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[1].text, "again");
+  EXPECT_EQ(lines[1].offset, 0u);
+}
+
 TEST(LogFollowerTest, MasksSecrets) {
   const TemporaryFolder folder;
   LogFollower follower(folder / "log");
