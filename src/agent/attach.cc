@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "src/agent/background.h"
+#include "src/agent/open_ranges.h"
 #include "src/agent/settings.h"
 #include "src/agent/state.h"
 
@@ -39,10 +40,11 @@ __attribute__((constructor)) void OnLoad() {
   StartBackground();
 }
 
-/// Only a hint: workers that end by _exit or a signal never come here.
+/// Workers that end by _exit or a signal never come here.
 __attribute__((destructor)) void OnUnload() {
-  if (g_state != nullptr && g_state->pool != nullptr)
-    __atomic_store_n(&g_state->pool->exited, 1, __ATOMIC_RELEASE);
+  if (g_state == nullptr || g_state->ready.load() == 0) return;
+  WriteOpenRanges();
+  __atomic_store_n(&g_state->pool->exited, 1, __ATOMIC_RELEASE);
 }
 
 }  // namespace

@@ -12,11 +12,11 @@
 namespace teller::agent {
 
 State* g_state;
+Thread* g_threads;
 constinit thread_local Thread* t_thread __attribute__((tls_model("initial-exec"))) = nullptr;
 
 namespace {
 
-Thread* threads;
 pthread_key_t thread_key;
 
 void* MapWipedOnFork(std::size_t bytes) {
@@ -49,8 +49,8 @@ void SpinLock::lock() noexcept {
 bool AllocateState() noexcept {
   if (g_state != nullptr) return true;
   if (pthread_key_create(&thread_key, OnThreadExit) != 0) return false;
-  threads = static_cast<Thread*>(MapWipedOnFork(sizeof(Thread) * kMaxThreads));
-  if (threads == nullptr) return false;
+  g_threads = static_cast<Thread*>(MapWipedOnFork(sizeof(Thread) * kMaxThreads));
+  if (g_threads == nullptr) return false;
   g_state = static_cast<State*>(MapWipedOnFork(sizeof(State)));
   return g_state != nullptr;
 }
@@ -62,7 +62,7 @@ Thread* NewThread() noexcept {
   const ErrnoKeeper errno_keeper;
   const uint32_t tid = KernelThreadId();
   for (uint32_t i = 0; i < kMaxThreads; ++i) {
-    Thread& thread = threads[(tid + i) % kMaxThreads];
+    Thread& thread = g_threads[(tid + i) % kMaxThreads];
     uint32_t free = 0;
     if (!thread.in_use.compare_exchange_strong(free, 1, std::memory_order_acquire)) continue;
     thread.next = nullptr;

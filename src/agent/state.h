@@ -172,6 +172,17 @@ extern constinit thread_local Thread* t_thread __attribute__((tls_model("initial
 /// Takes a Thread for the calling thread; NULL when kMaxThreads are alive.
 Thread* NewThread() noexcept;
 
+/// All kMaxThreads of them, used or not; NULL before AllocateState.
+extern Thread* g_threads;
+
+/// Visits every Thread that is in use.
+template <typename Visit>
+void ForEachThread(Visit visit) noexcept {
+  for (uint32_t i = 0; g_threads != nullptr && i < kMaxThreads; ++i) {
+    if (g_threads[i].in_use.load(std::memory_order_acquire) != 0) visit(g_threads[i]);
+  }
+}
+
 /// The calling thread's own Thread, or NULL.
 inline Thread* CurrentThread() noexcept {
   Thread* thread = t_thread;

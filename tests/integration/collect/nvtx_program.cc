@@ -79,6 +79,19 @@ void Everything() {
   nvtxRangePop();
 }
 
+/// Ranges that are open when the process exits in order, on this thread and on another.
+void Open() {
+  nvtxRangeStartA("started, not ended");
+  nvtxRangePushA("pushed, not popped");
+  std::thread([] {
+    nvtxRangePushA("pushed elsewhere");
+    nvtxRangePushA("popped");
+    nvtxRangePop();
+    pause();
+  }).detach();
+  usleep(100000);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -93,6 +106,8 @@ int main(int argc, char** argv) {
     Exec(argv[0]);
   } else if (what == "forever") {
     Forever();
+  } else if (what == "open") {
+    Open();
   } else if (what == "everything") {
     Everything();
   } else {

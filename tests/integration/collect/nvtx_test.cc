@@ -78,6 +78,19 @@ TEST_F(NvtxTest, UnderstandsDomainsRegisteredAndWideStringsMarksAndStartEnd) {
   EXPECT_EQ(collected.Stat("unknown_range_end"), 1);
 }
 
+TEST_F(NvtxTest, RecordsRangesThatAreOpenAtExit) {
+  const Collected collected = Collect("open");
+  EXPECT_THAT(collected.CountByName(),
+              UnorderedElementsAre(Pair("started, not ended", 1), Pair("pushed, not popped", 1),
+                                   Pair("pushed elsewhere", 1), Pair("popped", 1)));
+  for (const char* name : {"started, not ended", "pushed, not popped", "pushed elsewhere"}) {
+    const trace::Event range = collected.Named(name).at(0);
+    EXPECT_NE(range.flags & trace::kFlagOpen, 0) << name;
+    EXPECT_GE(range.end_ns - range.begin_ns, 50'000'000) << name;
+  }
+  EXPECT_EQ(collected.Named("popped").at(0).flags & trace::kFlagOpen, 0);
+}
+
 TEST_F(NvtxTest, ReadsThePayloadsOfNccl) {
   const std::string library = TELLER_NCCL_LIBRARY;
   if (!std::filesystem::exists(library)) GTEST_SKIP() << "no NCCL in the wheel: " << library;
