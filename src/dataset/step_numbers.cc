@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "src/dataset/step_scale.h"
 
@@ -79,9 +80,13 @@ class StepMeasure {
       const int64_t wait_ns = std::max<int64_t>(BaseBegin(from) - BaseBegin(to), 0);
       ranks_[rank][kWait] += wait_ns;
       ranks_[rank][kTransfer] += std::max<int64_t>(to.duration_ns - wait_ns, 0);
+      // The last starter does not wait; it has an edge to every other rank and counts once.
+      if (last_starters_.insert(edge.from).second)
+        ranks_[RankOf(from)][kTransfer] += from.duration_ns;
     }
   }
 
+  std::set<NodeId> last_starters_;
   const StepForest& step_;
   std::vector<RankQuantities> ranks_;
 };
@@ -136,6 +141,12 @@ class RunScales {
   }
 
  private:
+  // A quantity that is mostly zero, such as waiting, must not blow up: 2 % of the step's median
+  // counts for little.
+  int64_t FloorNs(const StepForest& step) const {
+    return std::max<int64_t>(StepScale::kFloorNs, whole_.Of(step).median_ns / 50);
+  }
+
   std::array<float, kQuantities> Ratios(const StepForest& step, const RankQuantities& of,
                                         std::size_t rank) const {
     std::array<float, kQuantities> ratios{};
@@ -143,7 +154,7 @@ class RunScales {
       const auto scale = by_rank_.find({rank, q});
       if (scale == by_rank_.end()) continue;
       const auto at = static_cast<std::size_t>(q);
-      ratios[at] = static_cast<float>(scale->second.LogRatio(step, of[at]));
+      ratios[at] = static_cast<float>(scale->second.LogRatio(step, of[at], FloorNs(step)));
     }
     return ratios;
   }

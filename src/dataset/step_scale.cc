@@ -9,12 +9,11 @@ namespace {
 
 constexpr int kAny = -2;
 constexpr std::size_t kMinSteps = 5;
-constexpr double kFloorNs = 10'000;  // noise below 10 us counts for little
 constexpr double kMinSpread = 0.05;
 constexpr double kMaxLogRatio = 5;
 
-double LogOf(int64_t value_ns) {
-  return std::log(static_cast<double>(std::max<int64_t>(value_ns, 0)) + kFloorNs);
+double LogOf(int64_t value_ns, int64_t floor_ns = StepScale::kFloorNs) {
+  return std::log(static_cast<double>(std::max<int64_t>(value_ns, 0) + floor_ns));
 }
 
 template <typename T>
@@ -28,8 +27,7 @@ StepScale::Row RowOf(const std::vector<int64_t>& values) {
   const int64_t median_ns = MedianOf(values);
   std::vector<double> distances;
   for (const int64_t value : values) distances.push_back(std::abs(LogOf(value) - LogOf(median_ns)));
-  return {LogOf(median_ns), std::max(1.4826 * MedianOf(std::move(distances)), kMinSpread),
-          median_ns};
+  return {std::max(1.4826 * MedianOf(std::move(distances)), kMinSpread), median_ns};
 }
 
 }  // namespace
@@ -54,7 +52,7 @@ void StepScale::Fit() {
 }
 
 const StepScale::Row& StepScale::Of(const reconstruct::StepForest& step) const {
-  static const Row kNothing{LogOf(1), kMinSpread, 1};
+  static constexpr Row kNothing{kMinSpread, 1};
   const int phase = static_cast<int>(step.phase);
   for (const auto& key :
        {std::pair(phase, BatchBucketOf(step)), std::pair(phase, kAny), std::pair(kAny, kAny)}) {
@@ -63,8 +61,10 @@ const StepScale::Row& StepScale::Of(const reconstruct::StepForest& step) const {
   return kNothing;
 }
 
-double StepScale::LogRatio(const reconstruct::StepForest& step, int64_t value_ns) const {
-  return std::clamp(LogOf(value_ns) - Of(step).log_median, -kMaxLogRatio, kMaxLogRatio);
+double StepScale::LogRatio(const reconstruct::StepForest& step, int64_t value_ns,
+                           int64_t floor_ns) const {
+  const double ratio = LogOf(value_ns, floor_ns) - LogOf(Of(step).median_ns, floor_ns);
+  return std::clamp(ratio, -kMaxLogRatio, kMaxLogRatio);
 }
 
 }  // namespace teller::dataset

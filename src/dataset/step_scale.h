@@ -19,7 +19,6 @@ int BatchBucketOf(const reconstruct::StepForest& step);
 class StepScale {
  public:
   struct Row {
-    double log_median = 0;
     double log_spread = 0;  ///< 1.4826 x median absolute deviation, at least 0.05
     int64_t median_ns = 0;
   };
@@ -28,8 +27,12 @@ class StepScale {
   /// Nothing may be added afterwards.
   void Fit();
   const Row& Of(const reconstruct::StepForest& step) const;
-  /// log((value + 10 us) / (median + 10 us)), cut at +-5.
-  double LogRatio(const reconstruct::StepForest& step, int64_t value_ns) const;
+  /// log((value + floor) / (median + floor)), cut at +-5: differences below the floor count for
+  /// little.
+  double LogRatio(const reconstruct::StepForest& step, int64_t value_ns,
+                  int64_t floor_ns = kFloorNs) const;
+
+  static constexpr int64_t kFloorNs = 10'000;
 
  private:
   std::map<std::pair<int, int>, std::vector<int64_t>> values_;  // by (phase, bucket); -2: any

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <deque>
+#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -33,7 +34,7 @@ T Median(std::vector<T> values) {
 // The best exchanges of one part of the run.
 struct Part {
   std::vector<OffsetSample> best;
-  int64_t round_trip_ns() const { return best.front().round_trip_ns; }
+  int64_t round_trip_ns() const { return best.front().round_trip_ns(); }
 };
 
 std::vector<Part> SplitIntoParts(std::span<const OffsetSample> samples) {
@@ -103,6 +104,40 @@ std::string_view ClockMethodName(ClockMethod method) {
   return kNames[static_cast<int>(method)];
 }
 
+namespace {
+
+// The frame that all exchanges together leave for the offset, once the drift is taken out.
+struct Frame {
+  int64_t lower_ns = 0, upper_ns = 0;
+  int64_t width_ns() const { return upper_ns - lower_ns; }
+};
+
+Frame FrameOf(std::span<const OffsetSample> samples, double drift, int64_t reference_ns) {
+  constexpr std::size_t kForgiven = 2;
+  std::vector<int64_t> lower, upper;
+  for (const OffsetSample& sample : samples) {
+    const auto drifted_ns =
+        static_cast<int64_t>(drift * static_cast<double>(sample.time_ns - reference_ns));
+    lower.push_back(sample.lower_ns - drifted_ns);
+    upper.push_back(sample.upper_ns - drifted_ns);
+  }
+  std::ranges::nth_element(lower, lower.begin() + kForgiven, std::greater());
+  std::ranges::nth_element(upper, upper.begin() + kForgiven);
+  return {lower[kForgiven], upper[kForgiven]};
+}
+
+// The guesses' median where they agree much better than the frame is wide, else the frame's middle.
+void PlaceInFrame(const Frame& frame, OffsetFit& fit) {
+  constexpr int64_t kMuchBetter = 8;
+  if (frame.width_ns() < 0) return;  // bounds contradict each other: more than a few wrong pairs
+  if (fit.residual_ns > frame.width_ns() / kMuchBetter)
+    fit.offset_ns = frame.lower_ns + frame.width_ns() / 2;
+  fit.offset_ns = std::clamp(fit.offset_ns, frame.lower_ns, frame.upper_ns);
+  fit.error_ns = std::max(frame.upper_ns - fit.offset_ns, fit.offset_ns - frame.lower_ns);
+}
+
+}  // namespace
+
 std::optional<OffsetFit> FitOffset(std::span<const OffsetSample> samples) {
   if (samples.size() < kMinSamples) return std::nullopt;
   const std::vector<OffsetSample> chosen = LowerEnvelope(samples);
@@ -120,8 +155,8 @@ std::optional<OffsetFit> FitOffset(std::span<const OffsetSample> samples) {
       fit.residual_ns = spread_ns;
     }
   }
-  fit.error_ns = std::max<int64_t>(
-      std::ranges::min(chosen, {}, &OffsetSample::round_trip_ns).round_trip_ns / 2, 0);
+  fit.error_ns = std::ranges::min(chosen, {}, &OffsetSample::round_trip_ns).round_trip_ns() / 2;
+  PlaceInFrame(FrameOf(samples, fit.drift, fit.reference_ns), fit);
   fit.asymmetric = fit.error_ns > kSlowExchangeNs;
   return fit;
 }
@@ -210,11 +245,14 @@ void Aligner::RelateByTicks(std::span<const trace::ClockTriple> triples) {
       if (a >= b || host.empty() || host != hosts_[static_cast<std::size_t>(b)] ||
           readings_a.size() < 2)
         continue;
-      std::vector<int64_t> offsets;
+      std::vector<OffsetSample> offsets;
       for (const trace::ClockTriple& reading : readings_b) {
-        offsets.push_back(reading.monotonic_ns - MonotonicAt(readings_a, reading.ticks));
+        offsets.push_back({reading.monotonic_ns,
+                           reading.monotonic_ns - MonotonicAt(readings_a, reading.ticks), 0});
       }
-      Keep(a, b, OffsetFit{.offset_ns = Median(std::move(offsets))}, ClockMethod::kSharedTicks);
+      const auto [offset_ns, spread_ns] = MedianAndSpread(offsets, 0, 0);
+      Keep(a, b, OffsetFit{.offset_ns = offset_ns, .residual_ns = spread_ns},
+           ClockMethod::kSharedTicks);
     }
   }
 }
@@ -228,10 +266,10 @@ void Aligner::RelateByProbes(std::span<const trace::ClockProbe> probes) {
   for (const trace::ClockProbe& probe : probes) {
     const int a = clock_named(probe.from), b = clock_named(probe.to);
     if (a < 0 || b < 0 || a == b) continue;
-    const int64_t out_ns = probe.received_ns - probe.sent_ns,
-                  back_ns = probe.answered_ns - probe.returned_ns;
-    OffsetSample sample{probe.sent_ns, out_ns + (back_ns - out_ns) / 2, out_ns - back_ns};
-    if (a > b) sample = {probe.received_ns, -sample.offset_ns, sample.round_trip_ns};
+    const int64_t upper_ns = probe.received_ns - probe.sent_ns,
+                  lower_ns = probe.answered_ns - probe.returned_ns;
+    OffsetSample sample{probe.sent_ns, lower_ns + (upper_ns - lower_ns) / 2, lower_ns, upper_ns};
+    if (a > b) sample = {probe.received_ns, -sample.offset_ns, -upper_ns, -lower_ns};
     samples[std::minmax(a, b)].push_back(sample);
   }
   for (const auto& [pair, list] : samples)
@@ -250,7 +288,7 @@ void Aligner::RelateByCollectives(std::span<const CollectiveRecord> records,
         const int clock_a = clock_of(a.process), clock_b = clock_of(b.process);
         if (clock_a >= clock_b) continue;
         samples[{clock_a, clock_b}].push_back(
-            {a.end_ns, b.end_ns - a.end_ns, (a.end_ns - a.begin_ns) + (b.end_ns - b.begin_ns)});
+            {a.end_ns, b.end_ns - a.end_ns, b.begin_ns - a.end_ns, b.end_ns - a.begin_ns});
       }
     }
   }
@@ -288,6 +326,7 @@ Alignment Aligner::Walk() const {
             ClockMap{via.ToBase(on_a_ns) - fit.reference_ns, fit.drift + via.drift,
                      fit.reference_ns, via.error_ns + fit.error_ns, found->second.method};
         queue.push_back(b);
+        alignment.residual_ns = std::max(alignment.residual_ns, fit.residual_ns);
         if (fit.asymmetric) {
           alignment.notes.push_back(
               fmt::format("clock of {}: even the best exchange leaves {} of doubt; a delay in one "
@@ -305,25 +344,6 @@ Alignment Aligner::Walk() const {
   return alignment;
 }
 
-int64_t ResidualOfCollectives(const Alignment& alignment, std::span<const CollectiveRecord> records,
-                              std::span<const MatchedCollective> matched,
-                              const StringInterner& strings, const Aligner& aligner) {
-  std::vector<int64_t> distances;
-  for (const MatchedCollective& collective : matched) {
-    if (!EndsTogether(strings.View(records[collective.records.front()].name))) continue;
-    const CollectiveRecord& first = records[collective.records.front()];
-    for (const std::size_t i : collective.records) {
-      const CollectiveRecord& other = records[i];
-      if (aligner.clock_of(first.process) == aligner.clock_of(other.process)) continue;
-      const auto base = [&](const CollectiveRecord& r) {
-        return alignment.processes[static_cast<std::size_t>(r.process)].ToBase(r.end_ns);
-      };
-      distances.push_back(std::abs(base(other) - base(first)));
-    }
-  }
-  return distances.empty() ? 0 : Median(std::move(distances));
-}
-
 }  // namespace
 
 Alignment AlignClocks(std::span<const trace::ProcessInfo> processes,
@@ -337,7 +357,6 @@ Alignment AlignClocks(std::span<const trace::ProcessInfo> processes,
   if (options.probes) aligner.RelateByProbes(probes);
   if (options.collectives) aligner.RelateByCollectives(records, matched, strings);
   Alignment alignment = aligner.Walk();
-  alignment.residual_ns = ResidualOfCollectives(alignment, records, matched, strings, aligner);
   for (std::size_t i = 0; i < processes.size(); ++i) {
     if (alignment.processes[i].method != ClockMethod::kUnrelated) continue;
     alignment.aligned = false;

@@ -40,35 +40,40 @@ struct ClockMap {
 
 struct Alignment {
   bool aligned = true;  ///< every process could be related to the base
-  int64_t residual_ns =
-      0;  ///< median distance of matched collectives' ends after alignment (of probes where
-          ///< there are no collectives); 0 where nothing can be compared
+  /// Largest over clocks: median distance of what a clock was fitted to from its fit; 0 for one
+  /// clock.
+  int64_t residual_ns = 0;
   std::vector<ClockMap> processes;  ///< by process
   std::vector<std::string> notes;   ///< what a reader should know, for people
 };
 
-/// One estimate of how far clock B is ahead of clock A, with the round trip it was seen in.
+/// One exchange between clocks A and B. What B did after A's part and A after B's bounds how far B
+/// is ahead: lower <= B minus A <= upper; the distance of the two is the round trip.
 struct OffsetSample {
-  int64_t time_ns = 0;  ///< on clock A
-  int64_t offset_ns = 0;
-  int64_t round_trip_ns = 0;
+  int64_t time_ns = 0;    ///< on clock A
+  int64_t offset_ns = 0;  ///< best guess of this exchange alone
+  int64_t lower_ns = 0, upper_ns = 0;
+
+  int64_t round_trip_ns() const { return upper_ns - lower_ns; }
 };
 
 struct OffsetFit {
   int64_t offset_ns = 0;  ///< B minus A at `reference_ns`
   double drift = 0;
   int64_t reference_ns = 0;  ///< on clock A
-  int64_t residual_ns = 0;   ///< median distance of the used samples from the fit
-  int64_t error_ns = 0;      ///< half the least round trip
-  bool asymmetric = false;  ///< even the best exchange was slow: a delay of the whole run cannot be
-                            ///< told from an offset
+  int64_t residual_ns = 0;   ///< median distance of the best exchanges' guesses from the fit
+  int64_t error_ns = 0;      ///< the offset is at most so far off, by the bounds of all exchanges
+  bool asymmetric = false;   ///< even the best exchanges leave a large error: a delay of the whole
+                            ///< run in one direction cannot be told from an offset
 };
 
-/// Lower-envelope fit: the samples with the least round trips in each part of the run, without the
-/// parts whose best round trip is far above the run's; offset by median, drift by the median of
-/// slopes (Theil 1950, Sen 1968) where it is larger than the noise. A delay in one direction, or a
-/// straggler, during half of the run is in the parts that are left out. Nothing where there are
-/// fewer than 3 samples.
+/// Lower-envelope fit. Exchanges with the least round trips in each part of the run, without the
+/// parts whose best is far above the run's, give the drift (median of slopes, Theil 1950, Sen 1968,
+/// where it is larger than the noise) and the median of the guesses. The third-highest lower and
+/// third-lowest upper bound of all exchanges (two wrong pairs are forgiven) frame the offset: where
+/// the guesses agree far better than the frame is wide they are kept, inside it; else its middle is
+/// taken. So neither a straggler nor a delay in one direction during half of the run moves the
+/// offset. Nothing where there are fewer than 3 samples.
 std::optional<OffsetFit> FitOffset(std::span<const OffsetSample> samples);
 
 struct AlignOptions {

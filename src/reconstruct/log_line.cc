@@ -219,7 +219,8 @@ namespace {
 bool IsNumber(std::string_view word) {
   if (word.empty() || !HasDigit(word)) return false;
   if (word.front() == '-' || word.front() == '+' || word.front() == '~') word.remove_prefix(1);
-  return std::ranges::all_of(word, [](char c) { return IsDigit(c) || c == '.' || c == ',' || c == '/'; });
+  return std::ranges::all_of(word,
+                             [](char c) { return IsDigit(c) || c == '.' || c == ',' || c == '/'; });
 }
 
 std::string_view UnitClass(std::string_view unit) {

@@ -100,7 +100,7 @@ TEST(AlignClocksTest, AOneWayDelayInHalfOfTheRunIsNotAbsorbed) {
 
 TEST(AlignClocksTest, AStragglerDoesNotMoveTheClock) {
   const Exchange always{.straggle_ns = 3 * kMs};
-  EXPECT_LT(ErrorAt(Ranks(always).Align(), always, 11 * kSecond), 100 * kUs);
+  EXPECT_LT(ErrorAt(Ranks(always).Align(), always, 11 * kSecond), 100 * kUs);  // half a transfer
   const Exchange half{.straggle_ns = 3 * kMs, .straggle_until_ns = 11 * kSecond};
   EXPECT_LT(ErrorAt(Ranks(half).Align(), half, 3 * kSecond), 50 * kUs);
 }
@@ -186,8 +186,30 @@ TEST(AlignClocksTest, AThirdNodeRelatesTwoOthers) {
   EXPECT_NEAR(static_cast<double>(alignment.processes[2].ToBase(0)), -5.0 * kSecond, 30.0 * kUs);
 }
 
+// The ends say 40 each time, the frame says 0 to 100: they agree far better than it is wide.
+TEST(FitOffsetTest, GuessesThatAgreeAreKeptInsideTheFrame) {
+  std::vector<OffsetSample> samples(10, {0, 40, 0, 100});
+  EXPECT_EQ(FitOffset(samples)->offset_ns, 40);
+  EXPECT_EQ(FitOffset(samples)->error_ns, 60);
+  for (OffsetSample& sample : samples) sample.offset_ns = 140;
+  EXPECT_EQ(FitOffset(samples)->offset_ns, 100);
+}
+
+TEST(FitOffsetTest, GuessesThatScatterGiveWayToTheFramesMiddle) {
+  std::vector<OffsetSample> samples;
+  for (int64_t i = 0; i < 10; ++i) samples.push_back({i, 30 * i, 0, 100});
+  EXPECT_EQ(FitOffset(samples)->offset_ns, 50);
+}
+
+TEST(FitOffsetTest, TwoWrongPairsAreForgiven) {
+  std::vector<OffsetSample> samples(10, {0, 40, 0, 100});
+  samples[0].lower_ns = 90;
+  samples[1].upper_ns = 10;
+  EXPECT_EQ(FitOffset(samples)->offset_ns, 40);
+}
+
 TEST(FitOffsetTest, NeedsThreeSamples) {
-  const std::vector<OffsetSample> two{{0, 5, 1}, {1, 5, 1}};
+  const std::vector<OffsetSample> two{{0, 5, 4, 6}, {1, 5, 4, 6}};
   EXPECT_FALSE(FitOffset(two));
 }
 
