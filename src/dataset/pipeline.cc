@@ -28,6 +28,12 @@ std::pair<std::string, std::string> InputOf(const Path& path) {
   return {path.filename().string(), HashFileHex(path)};
 }
 
+/// Starts of ranks closer than this are not told apart: the residual of the run's clock alignment.
+int64_t ClockErrorNs(const StepsFile& file) {
+  constexpr double kLeastNs = 20'000;  // of c10d Gloo's ends alone (docs/design.md, section 7)
+  return static_cast<int64_t>(std::max(kLeastNs, file.clock_residual_ns));
+}
+
 bool IsCalibration(const StepLabel& label) { return (label.reasons & kReasonCalibration) != 0; }
 bool IsHealthy(const StepLabel& label) {
   return label.status == LabelStatus::kNegative && label.stretch < 0;
@@ -77,6 +83,7 @@ std::unique_ptr<ThinnedRun> ThinRun(StepsFile file, int64_t max_nodes, int calib
   thinned->run.run_id = file.run.run_id;
   thinned->run.symbols = std::move(file.run.symbols);
   thinned->training.run = &thinned->run;
+  thinned->training.clock_error_ns = ClockErrorNs(file);
   return thinned;
 }
 
@@ -245,7 +252,8 @@ void CutSlicesStage(const Path& steps, const Path& baseline, const Path& output,
     localize::Localizer plain(healthy.baseline, run.run.symbols);
     scale = plain.MeasureScale(CalibrationSteps(run));
   }
-  localize::Localizer localizer(healthy.baseline, run.run.symbols, std::move(scale));
+  localize::Localizer localizer(healthy.baseline, run.run.symbols, std::move(scale),
+                                {.clock_error_ns = ClockErrorNs(run)});
   Progress progress("slices of " + file.run_id, static_cast<int64_t>(run.run.steps.size()),
                     "steps");
   for (std::size_t s = 0; s < run.run.steps.size(); ++s) {

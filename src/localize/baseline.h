@@ -83,6 +83,7 @@ struct TrainingRun {
   const reconstruct::RunForest* run = nullptr;
   std::vector<uint8_t> healthy;      ///< may be fitted
   std::vector<uint8_t> calibration;  ///< in the run's calibration window
+  int64_t clock_error_ns = 20'000;   ///< bound of the error between its ranks' clocks
 };
 
 struct FitOptions {

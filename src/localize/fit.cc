@@ -27,6 +27,7 @@ struct RunView {
   const reconstruct::RunForest* run = nullptr;
   std::vector<const StepForest*> healthy, calibration;
   RunScale scale;
+  int64_t clock_error_ns = 0;
 };
 
 bool Usable(const StepForest& step) { return !step.nodes.empty() && !step.ranks.empty(); }
@@ -38,6 +39,7 @@ std::vector<RunView> ViewRuns(std::span<const TrainingRun> runs, int64_t max_nod
   for (const TrainingRun& run : runs) {
     RunView& view = views.emplace_back();
     view.run = run.run;
+    view.clock_error_ns = run.clock_error_ns;
     for (std::size_t s = 0; s < run.run->steps.size(); ++s) {
       const StepForest& step = run.run->steps[s];
       if (!Usable(step)) continue;
@@ -285,7 +287,8 @@ std::vector<float> HealthyMaxima(std::vector<Fold>& folds, const std::vector<flo
   for (Fold& fold : folds) {
     fold.baseline.channel_scale = scale;
     for (RunView& view : fold.held_out) {
-      Localizer localizer(fold.baseline, view.run->symbols, view.scale);
+      Localizer localizer(fold.baseline, view.run->symbols, view.scale,
+                          {.clock_error_ns = view.clock_error_ns});
       for (const StepForest* step : view.healthy) maxima.push_back(localizer.Localize(*step).score);
     }
   }

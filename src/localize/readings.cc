@@ -173,12 +173,19 @@ class StepReader {
                              std::max<int64_t>(0, observed_ns)});
   }
 
+  /// Begins count from the own rank's begin; this is what to add to compare ranks.
+  int64_t RankBegin(const StepNode& node) const {
+    const std::size_t rank = rank_of_[node.track];
+    return rank < step_.rank_begin_ns.size() ? step_.rank_begin_ns[rank] : step_.begin_ns;
+  }
+
   void ReadCollective(std::size_t i) {
     const StepNode& node = step_.nodes[i];
     const StepNode& last = step_.nodes[Index(out_.last_starter[i])];
-    const int64_t last_begin = std::min(std::max(last.begin_ns, node.begin_ns), EndOf(node));
-    Put(i, Measure::kWait, last_begin - node.begin_ns);
-    Put(i, Measure::kTransfer, EndOf(node) - last_begin);
+    const int64_t last_begin = last.begin_ns + RankBegin(last) - RankBegin(node);
+    const int64_t all_there = std::clamp(last_begin, node.begin_ns, EndOf(node));
+    Put(i, Measure::kWait, all_there - node.begin_ns);
+    Put(i, Measure::kTransfer, EndOf(node) - all_there);
   }
 
   void ReadDevice(std::size_t i, int64_t stream_end) {

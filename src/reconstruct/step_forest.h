@@ -33,7 +33,7 @@ struct StepNode {
   NodeId parent = kNoNode;
   uint16_t depth = 0;
   int64_t begin_ns =
-      0;  ///< from the step's begin on its rank's aligned clock; may be negative for early starters
+      0;  ///< from its rank's begin (rank_begin_ns); may be negative for early starters
   int64_t duration_ns = 0;
   int64_t host_self_ns = 0;    ///< host tracks: duration minus children; 0 on device tracks
   int64_t device_busy_ns = 0;  ///< device tracks: duration minus children; 0 on host tracks

@@ -148,7 +148,7 @@ class StepSimulator {
 
   void BeginRanks() {
     for (int rank = 0; rank < options_.ranks; ++rank) {
-      const int64_t begin = rank == 0 ? 0 : random_.UniformInt(0, options_.clock_skew_ns);
+      const int64_t begin = rank == 0 ? 0 : random_.UniformInt(0, options_.begin_spread_ns);
       RankState state{};
       state.host_track = Tracks();
       tracks_.push_back({false, rank, {}});
@@ -332,12 +332,15 @@ class StepSimulator {
   }
 
   void AssembleTrack(const TrackBuilder& track, std::size_t t, int offset) {
+    const RankState& rank = ranks_[static_cast<std::size_t>(track.rank)];
+    const int64_t rank_begin_ns = At(rank.host_track, rank.root).node.begin_ns;
     std::vector<int64_t> covered(track.nodes.size(), 0), cursor(track.nodes.size(), 0);
     for (std::size_t i = 0; i < track.nodes.size(); ++i) {
       const LocalNode& local = track.nodes[i];
       StepNode node = local.node;
       node.track = static_cast<uint16_t>(t);
-      node.duration_ns = local.end_ns - node.begin_ns;
+      node.begin_ns -= rank_begin_ns;  // the simulation counts from the step's begin
+      node.duration_ns = local.end_ns - local.node.begin_ns;
       cursor[i] = node.begin_ns;
       if (local.parent >= 0) {
         const auto parent = static_cast<std::size_t>(local.parent);
@@ -346,9 +349,9 @@ class StepSimulator {
             forest_.nodes[static_cast<std::size_t>(offset) + parent].depth + 1);
         node.gap_before_ns = std::max<int64_t>(0, node.begin_ns - cursor[parent]);
         covered[parent] += node.duration_ns;
-        cursor[parent] = local.end_ns;
+        cursor[parent] = node.begin_ns + node.duration_ns;
       } else {
-        const int64_t begin = forest_.begin_ns + node.begin_ns;
+        const int64_t begin = forest_.begin_ns + local.node.begin_ns;
         node.gap_before_ns = previous_end_ns_[t] < 0 ? -1 : begin - previous_end_ns_[t];
         previous_end_ns_[t] = forest_.begin_ns + local.end_ns;
       }

@@ -44,7 +44,7 @@ struct ForestOptions {
   double run_scale = 1;  ///< all durations of the run; real runs differ by +-30 %
   double drift = 0;      ///< relative growth of all durations from the first to the last step
   int calibration_steps = 40;
-  int clock_skew_ns = 2'000;  ///< ranks' steps begin apart by up to this
+  int begin_spread_ns = 200'000;  ///< ranks' steps begin apart by up to this
   std::vector<InjectedDelay> delays;
 };
 

@@ -69,8 +69,13 @@ TEST(ForestGeneratorTest, MatchedCollectivesEndTogether) {
       if (edge.type != EdgeType::kCollective) continue;
       const StepNode& last = step.nodes[Index(edge.from)];
       const StepNode& other = step.nodes[Index(edge.to)];
-      EXPECT_EQ(last.begin_ns + last.duration_ns, other.begin_ns + other.duration_ns);
-      EXPECT_GE(last.begin_ns, other.begin_ns);
+      const auto rank_begin = [&](const StepNode& node) {
+        return step.rank_begin_ns[Index(step.tracks[node.track].rank)];
+      };
+      const int64_t last_begin = rank_begin(last) + last.begin_ns;
+      const int64_t other_begin = rank_begin(other) + other.begin_ns;
+      EXPECT_EQ(last_begin + last.duration_ns, other_begin + other.duration_ns);
+      EXPECT_GE(last_begin, other_begin);
       EXPECT_EQ(last.sequence, other.sequence);
       ++matched;
     }
