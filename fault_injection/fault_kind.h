@@ -43,6 +43,8 @@ struct FaultContext {
   std::span<const cluster::RankProcess> ranks;
   TellerControl* control = nullptr;  ///< null where no agent is attached
   bool any_rank = false;             ///< act on processes of any rank and of none
+  std::string run_id;                ///< names what a fault makes on the machine
+  double healthy_cpu = 1;            ///< processors that the target used in the calibration window
   uint32_t slot = 0;                 ///< the fault's own entry of the control block
   TruthWriter& truth;
   cluster::Journal& journal;
@@ -76,6 +78,8 @@ class FaultKind {
  public:
   virtual ~FaultKind() = default;
   virtual const KindDescription& description() const = 0;
+  /// Empty, or what this machine lacks for it, in words.
+  virtual std::string WhyUnavailable() const { return {}; }
   /// Turns recorded time per affected step into the kind's own magnitudes, by NAME_UNIT.
   virtual std::map<std::string, double> Magnitude(double step_us, const ScheduledKind& settings,
                                                   const FaultTarget& target) const = 0;

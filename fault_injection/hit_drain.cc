@@ -94,10 +94,13 @@ void HitDrain::Take(const Ring& ring, const TellerHit& hit) {
   bool placebo = false;
   {
     const std::lock_guard lock(mutex_);
+    if (!placebo_.contains(hit.plan_id)) {
+      ++strangers_;
+      return;
+    }
     HitSums& sums = sums_[hit.plan_id];
     ++sums.count;
-    const auto found = placebo_.find(hit.plan_id);
-    placebo = found != placebo_.end() && found->second;
+    placebo = placebo_.at(hit.plan_id);
     if (!placebo) sums.delay_ns += hit.end_ns - hit.begin_ns;
   }
   if (placebo) return;
@@ -136,6 +139,7 @@ void HitDrain::Finish() {
     if (ring->hits != nullptr) CountLost(*ring, /*final=*/true);
   }
   rings_.clear();
+  if (strangers_ > 0) truth_.Lost(std::nullopt, "", strangers_, "hits of no plan of this run");
 }
 
 }  // namespace teller::fault_injection

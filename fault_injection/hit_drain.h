@@ -55,6 +55,7 @@ class HitDrain {
   std::unordered_map<uint32_t, bool> placebo_;
   std::unordered_map<uint32_t, HitSums> sums_;
   int64_t lost_ = 0;
+  int64_t strangers_ = 0;  // somebody else's entries of the control block
   std::jthread thread_;
 };
 

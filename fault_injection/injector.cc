@@ -22,6 +22,9 @@ namespace {
 
 /// How soon an interrupt or a dead rank is noticed.
 constexpr int64_t kSliceNs = 20'000'000;
+/// The kernel counts a process's time in ticks of 10 ms: a shorter window says nothing.
+constexpr int64_t kLeastCpuWindowNs = 500'000'000;
+constexpr double kLeastCpu = 0.05;
 
 const FaultKind& KindOf(const PlannedFault& fault) {
   const FaultKind* kind = FindKind(fault.kind);
@@ -113,13 +116,18 @@ struct Injector::State {
     drain.Expect(fault.plan_id, fault.placebo);
     const FaultKind& kind = KindOf(fault);
     truth.PlanLine(fault, kind.description(), process.node);
-    Active& entry = active[index] = {.fault = kind.Make(fault, {.ranks = ranks,
-                                                                .control = options.control,
-                                                                .any_rank = options.any_rank,
-                                                                .slot = slot,
-                                                                .truth = truth,
-                                                                .journal = *options.journal}),
-                                     .slot = slot};
+    Active& entry = active[index] = {
+        .fault = kind.Make(
+            fault,
+            {.ranks = ranks,
+             .control = options.control,
+             .any_rank = options.any_rank,
+             .run_id = options.run_id,
+             .healthy_cpu = healthy_cpu.contains(process.rank) ? healthy_cpu.at(process.rank) : 1,
+             .slot = slot,
+             .truth = truth,
+             .journal = *options.journal}),
+        .slot = slot};
     ++summary.stretches;
     if (fault.placebo) ++summary.placebos;
     truth.Stretch(/*begin=*/true, fault, process.node, NodeNow(process));
@@ -161,8 +169,24 @@ struct Injector::State {
   void Calibrate() {
     const cluster::RankProcess& first = ranks.front();
     const int64_t from_ns = NodeNow(first);
+    const auto before = CpuNsByRank();
     WaitUntil(plan.calibration_ns);
-    truth.Calibration(first.node, from_ns, NodeNow(first));
+    const int64_t to_ns = NodeNow(first);
+    truth.Calibration(first.node, from_ns, to_ns);
+    if (to_ns - from_ns < kLeastCpuWindowNs) return;
+    for (const auto& [rank, cpu_ns] : CpuNsByRank()) {
+      const double used = static_cast<double>(cpu_ns - before.at(rank));
+      healthy_cpu[rank] = std::max(kLeastCpu, used / static_cast<double>(to_ns - from_ns));
+    }
+  }
+
+  std::map<RankId, int64_t> CpuNsByRank() const {
+    std::map<RankId, int64_t> cpu_ns;
+    for (const auto& process : ranks) {
+      const auto stat = cluster::ReadProcessStat(process.pid);
+      cpu_ns[process.rank] = stat ? stat->cpu_ns : 0;
+    }
+    return cpu_ns;
   }
 
   void Perform() {
@@ -195,6 +219,7 @@ struct Injector::State {
   std::map<std::size_t, Active> active;  // by index in the plan; undone by its destructors too
   std::vector<std::size_t> begun;        // and ended again
   std::set<RankId> ended;
+  std::map<RankId, double> healthy_cpu;  // processors used in the calibration window
   std::atomic<bool> stopped = false;
   int64_t begin_ns = 0;
   InjectionSummary summary;
@@ -222,6 +247,11 @@ void CheckPlan(const Plan& plan, std::span<const cluster::RankProcess> ranks,
           fmt::format("plan: stretch {} ({}) needs the agent in the target; start the target with "
                       "'teller inject -- COMMAND'",
                       fault.stretch, fault.kind));
+    }
+    if (const std::string why = KindOf(fault).WhyUnavailable(); !why.empty()) {
+      throw UnavailableError(
+          fmt::format("plan: stretch {} ({}): {}; leave the kind out of the schedule",
+                      fault.stretch, fault.kind, why));
     }
     if (fault.length_ns <= 0 || fault.begin_ns < 0) {
       throw ConfigError(fmt::format("plan: stretch {} has begin {} ns and length {} ns",

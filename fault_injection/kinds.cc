@@ -5,8 +5,10 @@
 namespace teller::fault_injection {
 
 std::span<const FaultKind* const> AllKinds() {
-  static const FaultKind* const kinds[] = {&CollectiveDelayKind(), &ProcessPauseKind(),
-                                           &OperatorSlowdownKind()};
+  static const FaultKind* const kinds[] = {
+      &CollectiveDelayKind(), &ProcessPauseKind(), &OperatorSlowdownKind(), &LaunchDelayKind(),
+      &CopyDelayKind(),       &SyncDelayKind(),    &SchedulerStallKind(),   &TokenizerStallKind(),
+      &CpuQuotaKind(),        &CpuHogKind()};
   return kinds;
 }
 

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "fault_injection/kinds/kinds.h"
+#include "fault_injection/kinds/sampled_fault.h"
 #include "src/cluster/process_table.h"
 #include "src/core/clock.h"
 #include "src/core/error.h"
@@ -155,11 +156,7 @@ class Kind : public FaultKind {
   }
 
   std::unique_ptr<Fault> Make(const PlannedFault& plan, FaultContext context) const override {
-    const auto target =
-        std::find_if(context.ranks.begin(), context.ranks.end(),
-                     [&](const auto& process) { return process.rank == plan.target.rank; });
-    TELLER_CHECK(target != context.ranks.end());
-    return std::make_unique<ProcessPause>(plan, *target, context);
+    return std::make_unique<ProcessPause>(plan, TargetOf(plan, context), context);
   }
 
  private:

@@ -2,14 +2,42 @@
 
 #include <dirent.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <sstream>
+#include <utility>
 
 namespace teller::cluster {
+namespace {
+
+/// The entries of a folder of /proc that are numbers.
+std::vector<pid_t> Numbers(const char* path) {
+  std::vector<pid_t> pids;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(path), closedir);
+  if (!folder) return pids;
+  while (const dirent* entry = readdir(folder.get())) {
+    if (std::isdigit(static_cast<unsigned char>(entry->d_name[0]))) {
+      pids.push_back(static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10)));
+    }
+  }
+  return pids;
+}
+
+/// The two first numbers of a thread's schedstat: time on a processor, time waiting for one.
+std::pair<int64_t, int64_t> ReadSchedstat(pid_t pid, pid_t thread) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/task/" + std::to_string(thread) +
+                     "/schedstat");
+  int64_t run_ns = 0, wait_ns = 0;
+  file >> run_ns >> wait_ns;
+  return {run_ns, wait_ns};
+}
+
+}  // namespace
 
 std::optional<ProcessStat> ReadProcessStat(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
@@ -24,8 +52,12 @@ std::optional<ProcessStat> ReadProcessStat(pid_t pid) {
   std::istringstream rest(line.substr(close + 1));
   rest >> stat.state >> stat.parent;
   std::string skipped;
-  for (int field = 5; field < 22; ++field) rest >> skipped;
+  int64_t user_ticks = 0, system_ticks = 0;
+  for (int field = 5; field < 14; ++field) rest >> skipped;
+  rest >> user_ticks >> system_ticks;
+  for (int field = 16; field < 22; ++field) rest >> skipped;
   rest >> stat.start_ticks;
+  stat.cpu_ns = (user_ticks + system_ticks) * (1'000'000'000 / sysconf(_SC_CLK_TCK));
   if (!rest) return std::nullopt;
   return stat;
 }
@@ -35,17 +67,7 @@ bool IsAlive(pid_t pid, uint64_t start_ticks) {
   return stat && stat->start_ticks == start_ticks && stat->state != 'Z' && stat->state != 'X';
 }
 
-std::vector<pid_t> AllProcesses() {
-  std::vector<pid_t> pids;
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc"), closedir);
-  if (!folder) return pids;
-  while (const dirent* entry = readdir(folder.get())) {
-    if (std::isdigit(static_cast<unsigned char>(entry->d_name[0]))) {
-      pids.push_back(static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10)));
-    }
-  }
-  return pids;
-}
+std::vector<pid_t> AllProcesses() { return Numbers("/proc"); }
 
 std::vector<pid_t> Descendants(pid_t root) {
   std::vector<ProcessStat> table;
@@ -63,6 +85,21 @@ std::vector<pid_t> Descendants(pid_t root) {
     }
   }
   return found;
+}
+
+int64_t RunQueueWaitNs(pid_t pid, pid_t thread) { return ReadSchedstat(pid, thread).second; }
+
+std::vector<pid_t> BusiestThreads(pid_t pid, std::size_t count) {
+  const std::string folder = "/proc/" + std::to_string(pid) + "/task";
+  std::vector<std::pair<int64_t, pid_t>> threads;
+  for (const pid_t thread : Numbers(folder.c_str())) {
+    threads.emplace_back(-ReadSchedstat(pid, thread).first, thread);
+  }
+  std::sort(threads.begin(), threads.end());
+  if (threads.size() > count) threads.resize(count);
+  std::vector<pid_t> busiest;
+  for (const auto& [run_ns, thread] : threads) busiest.push_back(thread);
+  return busiest;
 }
 
 uint64_t NamespaceInode(pid_t pid, const char* kind) {

@@ -15,7 +15,8 @@ struct ProcessStat {
   pid_t parent = 0;
   char state = '?';  ///< 'R', 'S', 'D', 'T' (stopped), 'Z' (ended, not reaped), ...
   uint64_t start_ticks =
-      0;  ///< since boot, in clock ticks: with the pid it names a process for good
+      0;               ///< since boot, in clock ticks: with the pid it names a process for good
+  int64_t cpu_ns = 0;  ///< used so far by all its threads, in steps of a clock tick (10 ms)
   std::string comm;
 };
 
@@ -31,6 +32,12 @@ std::vector<pid_t> Descendants(pid_t root);
 
 /// Inode of a namespace of a process ('net', 'mnt', ...); 0 where it cannot be read.
 uint64_t NamespaceInode(pid_t pid, const char* kind);
+
+/// Time a thread of a process has waited for a processor so far; 0 where it cannot be read.
+int64_t RunQueueWaitNs(pid_t pid, pid_t thread);
+
+/// The threads of a process that have used most processor time, at most `count`, the busiest first.
+std::vector<pid_t> BusiestThreads(pid_t pid, std::size_t count);
 
 /// Every pid of the machine.
 std::vector<pid_t> AllProcesses();

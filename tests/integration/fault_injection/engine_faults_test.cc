@@ -22,16 +22,15 @@ namespace {
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr uint32_t kStepPlan = 1000;
-constexpr uint32_t kStepSlot = TELLER_PERTURBATIONS - 1;
 
 PlannedFault Delay(uint32_t id, const std::string& kind, int rank, const std::string& layer,
-                   const std::string& symbol) {
+                   const std::string& symbol, double delay_ms = 3) {
   return {
       .plan_id = id,
       .stretch = static_cast<int32_t>(id),
       .kind = kind,
       .level = 3,
-      .magnitude = {{"delay_ns", 3e6}},
+      .magnitude = {{"delay_ns", delay_ms * 1e6}},
       .target = {.rank = RankId{rank}, .layer = layer, .symbol = symbol, .culprit_symbol = symbol},
       .begin_ns = static_cast<int64_t>(500 + 1200 * id) * kMs,
       .length_ns = 900 * kMs};
@@ -72,7 +71,6 @@ class EngineFaultsTest : public ::testing::TestWithParam<Subject> {
                       .log_folder = folder_});
     workload_->WaitReady(280 * kSecond);
     StartLoad();
-    CountSteps();
   }
 
   void TearDown() override {
@@ -93,15 +91,16 @@ class EngineFaultsTest : public ::testing::TestWithParam<Subject> {
          .stderr_file = folder_ / "load.err"});
   }
 
-  void CountSteps() {
-    TellerPerturbation entry{};
-    entry.plan_id = kStepPlan;
-    entry.target = TELLER_TARGET_RANGE;
-    entry.probability = 1;
-    entry.every_n = 1;
-    entry.rank_mask = 1;
-    workload_->steps().range.copy(entry.pattern, sizeof entry.pattern - 1);
-    teller_control_set_perturbation(control_, kStepSlot, &entry);
+  /// A stall of zero at every step of rank 0: its hits are the steps.
+  PlannedFault StepCounter(int64_t length_ns) const {
+    return {.plan_id = kStepPlan,
+            .stretch = 0,
+            .kind = "scheduler_stall",
+            .level = 1,
+            .magnitude = {{"delay_ns", 0}},
+            .target = {.rank = RankId{0}, .layer = "engine", .symbol = workload_->steps().range},
+            .begin_ns = 0,
+            .length_ns = length_ns};
   }
 
   /// Begin of every step that lies in [from, to).
@@ -115,6 +114,15 @@ class EngineFaultsTest : public ::testing::TestWithParam<Subject> {
     }
     std::sort(begins.begin(), begins.end());
     return begins;
+  }
+
+  static int64_t TimeOf(const std::vector<nlohmann::json>& truth, const std::string& type,
+                        uint32_t plan_id) {
+    for (const auto& line : testing_support::OfType(truth, type)) {
+      if (line.at("plan_id") == plan_id) return line.at("time_ns");
+    }
+    ADD_FAILURE() << "no " << type << " of plan " << plan_id;
+    return 0;
   }
 
   static double MedianStepMs(const std::vector<int64_t>& begins) {
@@ -139,28 +147,29 @@ class EngineFaultsTest : public ::testing::TestWithParam<Subject> {
 
 TEST_P(EngineFaultsTest, AgentKindsActOnTheRankAndCallTheyName) {
   const std::vector<PlannedFault>& faults = GetParam().faults;
-  Injector injector(
-      {.seed = 1, .calibration_ns = 400 * kMs, .duration_ns = 4100 * kMs, .faults = faults},
-      workload_->RankProcesses(),
-      {.run_id = "engine",
-       .truth_path = folder_ / "truth.jsonl",
-       .run_dir = cluster_->run_dir(),
-       .control = control_,
-       .journal = &cluster_->journal()});
+  std::vector<PlannedFault> planned = faults;
+  planned.push_back(StepCounter((500 + 1200 * static_cast<int64_t>(faults.size())) * kMs));
+  Injector injector({.seed = 1,
+                     .calibration_ns = 0,
+                     .duration_ns = (600 + 1200 * static_cast<int64_t>(faults.size())) * kMs,
+                     .faults = planned},
+                    workload_->RankProcesses(),
+                    {.run_id = "engine",
+                     .truth_path = folder_ / "truth.jsonl",
+                     .run_dir = cluster_->run_dir(),
+                     .control = control_,
+                     .journal = &cluster_->journal()});
   const auto summary = injector.Run();
   EXPECT_EQ(summary.ineffective, 0);
   EXPECT_EQ(summary.lost, 0);
   const auto truth = testing_support::ReadTruth(folder_ / "truth.jsonl");
   const auto actions = testing_support::OfType(truth, "action");
-  const auto calibration = testing_support::OfType(truth, "calibration").at(0);
-  const double healthy_ms =
-      MedianStepMs(Steps(actions, calibration.at("begin_ns"), calibration.at("end_ns")));
+  const double healthy_ms = MedianStepMs(
+      Steps(actions, TimeOf(truth, "stretch_begin", kStepPlan), TimeOf(truth, "stretch_begin", 0)));
   ASSERT_GT(healthy_ms, 0);
-  const auto begins = testing_support::OfType(truth, "stretch_begin"),
-             ends = testing_support::OfType(truth, "stretch_end");
   for (const PlannedFault& fault : faults) {
-    const int64_t from = begins.at(fault.plan_id).at("time_ns"),
-                  to = ends.at(fault.plan_id).at("time_ns");
+    const int64_t from = TimeOf(truth, "stretch_begin", fault.plan_id);
+    const int64_t to = TimeOf(truth, "stretch_end", fault.plan_id);
     const auto steps = Steps(actions, from, to);
     int64_t hits = 0, recorded_ns = 0;
     for (const auto& action : actions) {
@@ -177,7 +186,7 @@ TEST_P(EngineFaultsTest, AgentKindsActOnTheRankAndCallTheyName) {
     std::printf("%s %s: %.1f calls a step, recorded %.2f ms a step, step %.2f -> %.2f ms\n",
                 fault.kind.c_str(), fault.target.symbol.c_str(), calls, recorded_ms, healthy_ms,
                 faulty_ms);
-    EXPECT_GT(calls, 1.5);
+    EXPECT_GT(calls, 0.5);
     // What was recorded is several healthy steps long, so a fault beside the critical path would be
     // far below it.
     EXPECT_GT(faulty_ms, 0.7 * recorded_ms);
@@ -187,12 +196,15 @@ TEST_P(EngineFaultsTest, AgentKindsActOnTheRankAndCallTheyName) {
 INSTANTIATE_TEST_SUITE_P(
     Engines, EngineFaultsTest,
     ::testing::Values(
-        Subject{
-            .name = "Reference",
-            .workload = "use: reference.yaml\n",
-            .faults = {Delay(0, "collective_delay", 1, "comm", "all_reduce"),
-                       Delay(1, "operator_slowdown", 0, "backend", "teller::linear"),
-                       Delay(2, "operator_slowdown", 1, "device", "paged_attention_f32_kernel")}},
+        Subject{.name = "Reference",
+                .workload = "use: reference.yaml\n",
+                .faults = {Delay(0, "collective_delay", 1, "comm", "all_reduce"),
+                           Delay(1, "operator_slowdown", 0, "backend", "teller::linear"),
+                           Delay(2, "operator_slowdown", 1, "device", "paged_attention_f32_kernel"),
+                           Delay(3, "launch_delay", 0, "host_api", "linear_f32_kernel"),
+                           Delay(4, "sync_delay", 1, "host_api", "eventSynchronize", 20),
+                           Delay(5, "scheduler_stall", 0, "engine", "schedule", 20),
+                           Delay(6, "copy_delay", 1, "host_api", "streamCopy", 20)}},
         Subject{.name = "Vllm",
                 .workload = "use: vllm.yaml\nmodel: tiny\n",
                 .faults = {Delay(0, "collective_delay", 1, "comm", "gloo:all_reduce"),

@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <set>
 #include <thread>
 
+#include "fault_injection/fault_kind.h"
 #include "src/abi/control_file.h"
 #include "src/cluster/cluster.h"
 #include "src/cluster/process_table.h"
@@ -174,6 +176,79 @@ TEST_F(InjectorTest, PausesAreSeenFromInsideTheTarget) {
     EXPECT_TRUE(seen) << begin_ns << ' ' << end_ns;
   }
   EXPECT_NE(cluster::ReadProcessStat(ranks_[0].pid)->state, 'T');
+}
+
+/// Share of the recorded time that lies in gaps which the target saw.
+double SeenShare(const std::vector<nlohmann::json>& actions,
+                 const std::vector<std::pair<int64_t, int64_t>>& gaps) {
+  double recorded = 0, seen = 0;
+  for (const auto& action : actions) {
+    const int64_t begin_ns = action.at("begin_ns"), end_ns = action.at("end_ns");
+    recorded += static_cast<double>(end_ns - begin_ns);
+    for (const auto& [from, to] : gaps) {
+      seen += static_cast<double>(
+          std::max<int64_t>(0, std::min(to, end_ns) - std::max(from, begin_ns)));
+    }
+  }
+  return recorded > 0 ? seen / recorded : 0;
+}
+
+std::set<std::string> OwnCgroups() {
+  std::set<std::string> found;
+  for (const char* root : {"/sys/fs/cgroup", "/sys/fs/cgroup/cpu"}) {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(root, error)) {
+      const std::string name = entry.path().filename().string();
+      if (name.find("teller-test-inject-" + std::to_string(getpid())) == 0) found.insert(name);
+    }
+  }
+  return found;
+}
+
+std::string CgroupsOf(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/cgroup");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_F(InjectorTest, QuotaThrottlesTheTargetAndTheCgroupGoes) {
+  if (const auto why = FindKind("cpu_quota")->WhyUnavailable(); !why.empty()) GTEST_SKIP() << why;
+  const std::string before = CgroupsOf(ranks_[0].pid);
+  PlannedFault quota = Pause(0, 700, 1);
+  quota.kind = "cpu_quota";
+  quota.magnitude = {{"cpu_share", 0.3}, {"period_ms", 20}};
+  quota.length_ns = 800 * kMs;
+  PlannedFault placebo = quota;
+  placebo.plan_id = 1;
+  placebo.begin_ns = 1600 * kMs;
+  placebo.placebo = true;
+  Plan plan = MakePlan({quota, placebo}, 2500);
+  plan.calibration_ns = 600 * kMs;
+  const auto summary = MakeInjector(plan).Run();
+  EXPECT_EQ(summary.ineffective, 0);
+  EXPECT_EQ(CgroupsOf(ranks_[0].pid), before);
+  EXPECT_TRUE(OwnCgroups().empty());
+  const auto truth = testing_support::ReadTruth(Truth());
+  testing_support::ExpectTruthSchema(truth);
+  const auto actions = testing_support::OfType(truth, "action");
+  for (const auto& action : actions) {
+    EXPECT_EQ(action.at("plan_id"), 0);
+    EXPECT_EQ(action.at("what"), "throttled");
+  }
+  // The clock watcher spins, so most of what the kernel calls throttled is a gap that it saw.
+  EXPECT_GT(SeenShare(actions, SeenGaps(0)), 0.5);
+}
+
+TEST_F(InjectorTest, HogMakesTheTargetWait) {
+  PlannedFault hog = Pause(0, 100, 1);
+  hog.kind = "cpu_hog";
+  hog.magnitude = {{"burst_ns", 8e6}, {"gap_low_ms", 4}, {"gap_high_ms", 10}};
+  hog.length_ns = 800 * kMs;
+  const auto summary = MakeInjector(MakePlan({hog}, 1000)).Run();
+  EXPECT_EQ(summary.ineffective, 0);
+  const auto truth = testing_support::ReadTruth(Truth());
+  testing_support::ExpectTruthSchema(truth);
+  for (const auto& action : testing_support::OfType(truth, "action"))
+    EXPECT_EQ(action.at("what"), "wait");
 }
 
 TEST_F(InjectorTest, StopUndoesAtOnceAndTheTruthIsWhole) {
