@@ -9,6 +9,7 @@
 
 #include "src/core/error.h"
 #include "src/core/random.h"
+#include "src/dataset/steps_file.h"
 #include "src/h5/file.h"
 #include "src/trace/trace_file.h"
 #include "tests/support/temporary_folder.h"
@@ -132,30 +133,64 @@ TEST_F(InfoCommandTest, RefusesForeignFiles) {
   EXPECT_THROW(RunInfo({.file = folder_ / "foreign.h5"}), DataError);
 }
 
+// A steps.h5 of one step.
+void WriteSteps(const std::filesystem::path& path) {
+  dataset::StepsFile steps;
+  steps.run.symbols.Intern("execute");
+  reconstruct::StepForest step{.end_ns = 10};
+  step.ranks = {RankId{0}};
+  step.rank_begin_ns = {0};
+  step.rank_end_ns = {10};
+  step.tracks = {{RankId{0}, 0, false}};
+  step.nodes = {{.duration_ns = 10, .host_self_ns = 10}};
+  steps.run.steps = {step};
+  steps.labels.resize(1);
+  steps.forest = {1};
+  steps.number_names = {"x"};
+  steps.numbers = {{1.0f}};
+  dataset::WriteSteps(path, steps);
+}
+
 // Bytes of a good file are changed at random: every outcome is a report or one line, and this
 // process lives.
-TEST_F(InfoCommandTest, SurvivesDamagedFiles) {
-  WriteTrace(path_);
-  std::ifstream in(path_, std::ios::binary);
+void SurviveDamage(const std::filesystem::path& path, uint64_t seed) {
+  std::ifstream in(path, std::ios::binary);
   const std::string good((std::istreambuf_iterator<char>(in)), {});
-  Random random(42);
-  for (int i = 0; i < 60; ++i) {
-    SCOPED_TRACE("mutation " + std::to_string(i));
+  Random random(seed);
+  for (int i = 0; i < 40; ++i) {
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", mutation " + std::to_string(i));
     std::string damaged = good;
     for (int64_t changes = random.UniformInt(1, 16); changes > 0; --changes) {
-      const auto at =
-          static_cast<std::size_t>(random.UniformInt(0, static_cast<int64_t>(damaged.size()) - 1));
-      damaged[at] = static_cast<char>(random.Next());
+      const int64_t at = random.UniformInt(0, static_cast<int64_t>(damaged.size()) - 1);
+      damaged[static_cast<std::size_t>(at)] = static_cast<char>(random.Next());
     }
-    std::ofstream(folder_ / "damaged.h5", std::ios::binary) << damaged;
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << damaged;
     testing::internal::CaptureStdout();
     try {
-      RunInfo({.file = folder_ / "damaged.h5", .check = true, .json = true});
+      RunInfo({.file = path, .check = true, .json = true});
     } catch (const Error& error) {
       EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
     }
     testing::internal::GetCapturedStdout();
   }
+}
+
+TEST_F(InfoCommandTest, SurvivesDamagedTraces) {
+  WriteTrace(path_);
+  SurviveDamage(path_, 42);
+}
+
+TEST_F(InfoCommandTest, SurvivesDamagedSteps) {
+  WriteSteps(path_);
+  SurviveDamage(path_, 43);
+}
+
+TEST_F(InfoCommandTest, ListsTheColumnsOfOtherFilesOfOurs) {
+  WriteSteps(path_);
+  const auto found = nlohmann::json::parse(OutputOf({.file = path_, .check = true, .json = true}));
+  EXPECT_EQ(found["schema_name"], "steps");
+  EXPECT_EQ(found["columns"]["/nodes/duration_ns"]["rows"], 1);
+  EXPECT_EQ(found["columns"]["/nodes/duration_ns"]["type"], "int64");
 }
 
 }  // namespace
