@@ -13,11 +13,15 @@ namespace teller::agent {
 
 namespace {
 
-/// The kernel refuses namespaces of users and times to a process with more than one thread, so in
-/// programs whose work is to enter them we stay away; what they execute attaches by itself.
-bool ChangesNamespaces() noexcept {
-  constexpr const char* kPrograms[] = {"unshare", "nsenter",   "ip",
-                                       "bwrap",   "newuidmap", "newgidmap"};
+/// Programs whose work is to start others: nothing of theirs is to be seen, and what they execute
+/// attaches by itself. A second thread would cost them (exec and exit wait for it), and to those
+/// that enter namespaces of users or times the kernel refuses it.
+bool OnlyStartsOthers() noexcept {
+  constexpr const char* kPrograms[] = {
+      "sh",     "dash",  "bash",      "zsh",       "ksh",     "busybox", "env",
+      "xargs",  "make",  "timeout",   "nice",      "chrt",    "taskset", "numactl",
+      "setsid", "nohup", "stdbuf",    "time",      "unshare", "nsenter", "ip",
+      "bwrap",  "sudo",  "newuidmap", "newgidmap", "setpriv"};
   for (const char* program : kPrograms) {
     if (strcmp(program_invocation_short_name, program) == 0) return true;
   }
@@ -35,7 +39,7 @@ void AfterForkInChild() {
 }
 
 __attribute__((constructor)) void OnLoad() {
-  if (ChangesNamespaces() || !AttachProcess()) return;
+  if (OnlyStartsOthers() || !AttachProcess()) return;
   pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
   StartBackground();
 }

@@ -87,6 +87,7 @@ void Drain::RetireEnded() {
     records_.fetch_add(process.pool->Drain(PoolReader::Depth::kEverything, *process.spool),
                        std::memory_order_relaxed);
     process.pool->Retire();
+    process.spool->Rest();
   }
 }
 
@@ -108,7 +109,7 @@ void Drain::Run() {
   FindPools();
   DrainOnce(PoolReader::Depth::kEverything);
   FollowLogs(true);
-  for (TracedProcess& process : processes_) process.spool->Flush();
+  for (TracedProcess& process : processes_) process.spool->Rest();
   cpu_ns_ = ThreadCpuNs();
 }
 

@@ -67,13 +67,13 @@ class Converter {
   std::vector<StringId> ids_;
 };
 
-void ForEachBlock(const Spool& spool,
+void ForEachBlock(Spool& spool,
                   const std::function<void(uint64_t, const std::vector<TellerRecord>&)>& visit) {
   for (uint64_t first = 0; first < spool.size(); first += kBlockRecords)
     visit(first, spool.Read(first, kBlockRecords));
 }
 
-std::map<uint64_t, CommPatch> JoinSpooled(const Spool& spool, const Converter& converter) {
+std::map<uint64_t, CommPatch> JoinSpooled(Spool& spool, const Converter& converter) {
   std::vector<CommRecord> comm;
   ForEachBlock(spool, [&](uint64_t first, const std::vector<TellerRecord>& records) {
     for (std::size_t i = 0; i < records.size(); ++i) {
@@ -92,7 +92,7 @@ void ApplyPatch(const CommPatch& patch, trace::TraceWriter& writer, trace::Event
 
 }  // namespace
 
-RecordFaults WriteProcessEvents(const Spool& spool, const std::vector<std::string>& names,
+RecordFaults WriteProcessEvents(Spool& spool, const std::vector<std::string>& names,
                                 const TickClock& clock, int process, trace::TraceWriter& writer) {
   RecordFaults faults;
   Converter converter(names, clock, writer);

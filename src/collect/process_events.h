@@ -20,7 +20,7 @@ struct RecordFaults {
 /// Turns the spooled records of one process into events and appends them to the trace, block by
 /// block, so that memory is bounded by the number of collectives. Records that are malformed are
 /// dropped and counted.
-RecordFaults WriteProcessEvents(const Spool& spool, const std::vector<std::string>& names,
+RecordFaults WriteProcessEvents(Spool& spool, const std::vector<std::string>& names,
                                 const TickClock& clock, int process, trace::TraceWriter& writer);
 
 }  // namespace teller::collect

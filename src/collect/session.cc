@@ -143,6 +143,7 @@ class SessionImpl final : public Session {
   trace::TraceMeta Meta() const;
   void WriteProcesses(trace::TraceWriter& writer);
   void WriteLogs(trace::TraceWriter& writer);
+  void RememberRank(const std::string& node, int process);
   void CountProcess(const PoolReader& pool, const Spool& spool, const RecordFaults& faults);
   void Count(const std::string& name, const std::string& unit, trace::Severity severity,
              uint64_t count);
@@ -160,6 +161,7 @@ class SessionImpl final : public Session {
   std::unique_ptr<Drain> drain_;
   std::vector<trace::Stat> stats_;
   std::set<std::string> notes_;
+  std::map<std::string, int> rank_process_of_node_;  ///< -1: more than one
 };
 
 std::map<std::string, std::string> SessionImpl::Environment(const std::string& node) const {
@@ -209,11 +211,22 @@ void SessionImpl::CountProcess(const PoolReader& pool, const Spool& spool,
   }
 }
 
+/// Shells and helpers that none of our entrances reached and that wrote nothing; a run of scripts
+/// has thousands of them.
+bool IsSilent(const TracedProcess& process) {
+  return process.pool->sources_attached() == 0 && process.spool->size() == 0 &&
+         process.pool->Info().rank == kNoRank;
+}
+
 void SessionImpl::WriteProcesses(trace::TraceWriter& writer) {
   for (TracedProcess& process : drain_->processes()) {
     const PoolReader& pool = *process.pool;
-    if (pool.clock().empty()) continue;
+    if (pool.clock().empty() || IsSilent(process)) {
+      Count("silent_processes", "processes", trace::Severity::kInfo, 1);
+      continue;
+    }
     const int index = writer.AddProcess(pool.Info());
+    if (pool.Info().rank != kNoRank) RememberRank(pool.Info().node, index);
     const TickClock clock(pool.clock(), tick_rate_.NsPerTick());
     CountProcess(pool, *process.spool,
                  WriteProcessEvents(*process.spool, pool.names(), clock, index, writer));
@@ -225,28 +238,18 @@ void SessionImpl::WriteProcesses(trace::TraceWriter& writer) {
   }
 }
 
-/// The one process of the node that has a rank; -1 where there is none or more than one.
-int RankProcessOf(const std::vector<TracedProcess>& processes, const std::string& node) {
-  int found = -1;
-  for (std::size_t i = 0; i < processes.size(); ++i) {
-    const trace::ProcessInfo info = processes[i].pool->Info();
-    if (info.node != node || info.rank == kNoRank) continue;
-    if (found >= 0) return -1;
-    found = static_cast<int>(i);
-  }
-  return found;
+void SessionImpl::RememberRank(const std::string& node, int process) {
+  const auto [entry, is_first] = rank_process_of_node_.try_emplace(node, process);
+  if (!is_first) entry->second = -1;
 }
 
 void SessionImpl::WriteLogs(trace::TraceWriter& writer) {
   std::vector<trace::LogLine> lines;
-  std::map<std::string, int> process_of_node;
   for (const DrainedLine& drained : drain_->lines()) {
-    const auto [entry, is_new] = process_of_node.try_emplace(drained.node, -1);
-    if (is_new && !drained.node.empty())
-      entry->second = RankProcessOf(drain_->processes(), drained.node);
+    const auto process = rank_process_of_node_.find(drained.node);
     lines.push_back({.read_ns = drained.line.read_ns,
                      .realtime_ns = drained.line.realtime_ns,
-                     .process = entry->second,
+                     .process = process == rank_process_of_node_.end() ? -1 : process->second,
                      .file = writer.Intern(drained.file),
                      .offset = drained.line.offset,
                      .text = drained.line.text});

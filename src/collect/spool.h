@@ -9,10 +9,11 @@
 namespace teller::collect {
 
 /// Raw records of one process on disk, for the time until they are compressed into the trace file.
+/// The file is made with the first record and open only while records come, since there may be
+/// thousands of short processes.
 class Spool final : public RecordSink {
  public:
-  /// Throws DeviceError when the file cannot be made.
-  explicit Spool(std::filesystem::path path);
+  explicit Spool(std::filesystem::path path) : path_(std::move(path)) {}
   ~Spool() override;  ///< removes the file
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
@@ -21,13 +22,17 @@ class Spool final : public RecordSink {
   /// is emptied anyway.
   void Take(std::span<const TellerRecord> records) override;
   void Flush();
+  /// Flushes and lets go of the file and the buffer; Read opens it again.
+  void Rest();
 
   uint64_t size() const { return written_; }  ///< records that can be read back
   uint64_t lost() const { return lost_; }
   /// Up to `count` records from `first` on. Flush first. Throws DeviceError.
-  std::vector<TellerRecord> Read(uint64_t first, std::size_t count) const;
+  std::vector<TellerRecord> Read(uint64_t first, std::size_t count);
 
  private:
+  bool Open();
+
   std::filesystem::path path_;
   int file_ = -1;
   std::vector<TellerRecord> buffer_;
