@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <utility>
 
 #include "src/core/error.h"
@@ -52,10 +54,45 @@ void AddStats(const TraceReader& reader, const reconstruct::BuildStats& build, S
   for (const auto& [name, count] : build) steps.stats.emplace_back(name, count);
 }
 
+// A step range that holds all of a process, on its busiest thread.
+trace::Event WholeTrace(const trace::EventTable& events, StringId name) {
+  trace::Event whole{.begin_ns = INT64_MAX, .end_ns = INT64_MIN, .name = name};
+  std::map<uint32_t, int64_t> by_thread;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    if ((events.flags[i] & trace::kFlagNoTiming) != 0) continue;
+    whole.begin_ns = std::min(whole.begin_ns, events.begin_ns[i]);
+    whole.end_ns = std::max({whole.end_ns, events.begin_ns[i], events.end_ns[i]});
+    if ((events.flags[i] & trace::kFlagOnDevice) == 0) ++by_thread[events.track[i]];
+  }
+  const auto busiest =
+      std::ranges::max_element(by_thread, {}, [](const auto& entry) { return entry.second; });
+  if (busiest != by_thread.end()) whole.track = busiest->first;
+  return whole;
+}
+
+// Every process as one step. Its name is none of the trace's own.
+reconstruct::RunForest WholeTraceAsStep(const TraceReader& reader, const Alignment& alignment,
+                                        const std::vector<CollectiveRecord>& records,
+                                        reconstruct::BuildStats& stats) {
+  StringInterner strings = reader.strings();
+  const StringId name = strings.Intern("(trace)");
+  reconstruct::RunBuilder builder(strings, {.step_rules = {{.expression = R"(\(trace\))"}}});
+  for (std::size_t i = 0; i < reader.processes().size(); ++i) {
+    trace::EventTable events = reader.ReadEvents(static_cast<int>(i));
+    if (events.size() == 0) continue;
+    events.Append(WholeTrace(events, name));  // last: the records' positions stay
+    builder.AddProcess(static_cast<int>(i), reader.processes()[i], events, alignment.processes[i]);
+  }
+  reconstruct::RunForest run = builder.Finish(records, reconstruct::MatchCollectives(records));
+  stats = builder.stats();
+  stats["whole_trace_is_one_step"] = 1;
+  return run;
+}
+
 // Everything but labels and numbers.
 StepsFile BuildForests(const TraceReader& reader, const Alignment& alignment,
                        const std::vector<CollectiveRecord>& records,
-                       const BuildStepsOptions& options) {
+                       const BuildStepsOptions& options, bool whole_trace) {
   reconstruct::RunBuilder builder(reader.strings(), options.build);
   for (std::size_t i = 0; i < reader.processes().size(); ++i) {
     builder.AddProcess(static_cast<int>(i), reader.processes()[i],
@@ -63,13 +100,15 @@ StepsFile BuildForests(const TraceReader& reader, const Alignment& alignment,
   }
   StepsFile steps;
   steps.run = builder.Finish(records, reconstruct::MatchCollectives(records));
+  reconstruct::BuildStats stats = builder.stats();
+  if (steps.run.steps.empty() && whole_trace)
+    steps.run = WholeTraceAsStep(reader, alignment, records, stats);
   steps.run.run_id = reader.meta().run_id;
   steps.run.workload = reader.meta().workload;
   steps.engine = reader.meta().workload;
   steps.clock_aligned = alignment.aligned;
   steps.clock_residual_ns = static_cast<double>(alignment.residual_ns);
   steps.forest.assign(steps.run.steps.size(), 1);
-  reconstruct::BuildStats stats = builder.stats();
   reconstruct::AttachLogs(reader.ReadLogs(), reader.ReadClock(), reader.processes(), alignment,
                           steps.run, stats);
   AddStats(reader, stats, steps);
@@ -101,7 +140,7 @@ StepsFile BuildSteps(const fs::path& run_folder, const BuildStepsOptions& option
   const Alignment alignment =
       reconstruct::AlignClocks(reader.processes(), reader.ReadClock(), reader.ReadProbes(), records,
                                reader.strings(), options.align);
-  StepsFile steps = BuildForests(reader, alignment, records, options);
+  StepsFile steps = BuildForests(reader, alignment, records, options, /*whole_trace=*/false);
   if (steps.run.steps.empty()) {
     throw DataError(fmt::format(
         "{}: no event is a step of an engine that is known; name the step range in the workload's "
@@ -124,7 +163,7 @@ StepsFile BuildStepsOfTrace(const fs::path& trace_file, const BuildStepsOptions&
   const Alignment alignment =
       reconstruct::AlignClocks(reader.processes(), reader.ReadClock(), reader.ReadProbes(), records,
                                reader.strings(), options.align);
-  StepsFile steps = BuildForests(reader, alignment, records, options);
+  StepsFile steps = BuildForests(reader, alignment, records, options, /*whole_trace=*/true);
   for (const reconstruct::StepForest& step : steps.run.steps)
     steps.labels.push_back(Unlabelled(step));
   steps.inputs = {{trace_file.filename().string(), HashFileHex(trace_file)}};

@@ -23,7 +23,9 @@ StepsFile BuildSteps(const std::filesystem::path& run_folder,
                      const BuildStepsOptions& options = {});
 
 /// The same for a trace alone, for example one of another tool: every label is negative, and all
-/// steps serve as the scale of the numbers. A trace without a step gives a file without one.
+/// steps serve as the scale of the numbers. A trace without a step range is one step, '(trace)',
+/// from each process's first begin to its last end (counted as `whole_trace_is_one_step`); one
+/// without events gives a file without steps.
 StepsFile BuildStepsOfTrace(const std::filesystem::path& trace_file,
                             const BuildStepsOptions& options = {});
 

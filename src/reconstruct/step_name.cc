@@ -67,7 +67,8 @@ std::vector<StepRule> DefaultStepRules() {
            .batch = 2,
            .tokens = 3,
            .mode = 1},
-          {.expression = "gpu_model_runner: forward"}};
+          {.expression = "gpu_model_runner: forward"},
+          {.expression = R"(ProfilerStep#\d+)"}};
 }
 
 struct StepMatcher::State {

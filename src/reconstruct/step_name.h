@@ -31,8 +31,8 @@ struct StepName {
   int32_t context_tokens = -1;  ///< -1: not said
 };
 
-/// Reference service and vLLM, SGLang, vLLM on CPU, in this order: the first rule that matches any
-/// range of a trace is the rule of that trace.
+/// Reference service and vLLM, SGLang, vLLM on CPU, the PyTorch profiler's steps, in this order:
+/// the first rule that matches any range of a trace is the rule of that trace.
 std::vector<StepRule> DefaultStepRules();
 
 /// One rule, ready to match.
