@@ -299,7 +299,7 @@ PredictionsFile StepTimeRatio(const BaselineInputs& inputs) {
 
 PredictionsFile AlwaysPositive(const BaselineInputs& inputs) {
   return AnswerEach(
-      "always positive", inputs.scored,
+      kAlwaysPositiveName, inputs.scored,
       [](const BaselineRun&, std::size_t, StepPrediction& prediction) { prediction.score = 1; });
 }
 
@@ -312,10 +312,10 @@ PredictionsFile Stratified(const BaselineInputs& inputs, int64_t seed) {
       positive += label.status == dataset::LabelStatus::kPositive ? 1 : 0;
     }
   }
-  Random random(static_cast<uint64_t>(seed), "stratified dummy");
+  Random random(static_cast<uint64_t>(seed), kStratifiedName);
   const double share = scored > 0 ? positive / scored : 0;
   PredictionsFile file =
-      AnswerEach("stratified dummy", inputs.scored,
+      AnswerEach(kStratifiedName, inputs.scored,
                  [&](const BaselineRun&, std::size_t, StepPrediction& prediction) {
                    prediction.score = random.Bernoulli(share) ? 1 : 0;
                  });

@@ -19,6 +19,10 @@ namespace teller::experiment {
 /// behind the leak controls. All fit on training runs only and may use each run's calibration
 /// window, label-free.
 
+/// Names of the dummies, as their predictions and the tables carry them.
+inline constexpr const char* kAlwaysPositiveName = "always positive";
+inline constexpr const char* kStratifiedName = "stratified dummy";
+
 /// Operators of an experiment by rank and symbol, shared by all its runs.
 class OperatorTable {
  public:

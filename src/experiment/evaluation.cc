@@ -1,11 +1,14 @@
 #include "src/experiment/evaluation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <set>
 
+#include "src/experiment/baselines.h"
 #include "src/experiment/diagnosis_metrics.h"
 #include "src/experiment/published.h"
 
@@ -106,14 +109,22 @@ std::set<std::string> KindsOf(std::span<const MethodResult> methods) {
   return kinds;
 }
 
+/// Whether the one test set has a positive that the filter leaves.
+bool HasPositives(std::span<const MethodResult> methods, const PositiveFilter& filter) {
+  const StepRefs steps = Select(methods.front().seeds.front().test, filter);
+  return std::any_of(steps.begin(), steps.end(),
+                     [](const ScoredStep* step) { return IsPositive(*step); });
+}
+
 void AddViewRows(std::span<const MethodResult> methods, const std::string& main_method, View view,
                  Levels levels, std::vector<Cell>& cells) {
+  const PositiveFilter filter{.view = view, .level_low = levels.low, .level_high = levels.high};
+  if (!HasPositives(methods, filter)) return;
   for (const MethodResult& method : methods) {
     const Json row =
         Row({{"view", ViewName(view)}, {"levels", levels.Name()}, {"method", method.method}},
             method.keys);
     for (const NamedMetric& named : HeadlineMetrics()) {
-      const PositiveFilter filter{.view = view, .level_low = levels.low, .level_high = levels.high};
       Cell cell =
           MakeCell("E2", row, named.name, EstimateMetric(method.seeds, filter, named.metric));
       if (method.method == main_method) cell.published = Published(ViewName(view), 256, named.name);
@@ -168,6 +179,7 @@ void AddPriorRow(const MethodResult& method, double prior, bool fixed, std::vect
 void AddKindRows(std::span<const MethodResult> methods, const std::string& kind, Levels levels,
                  std::vector<Cell>& cells) {
   const PositiveFilter filter{.level_low = levels.low, .level_high = levels.high, .kind = kind};
+  if (!HasPositives(methods, filter)) return;
   for (const MethodResult& method : methods) {
     const Json row =
         Row({{"kind", kind}, {"levels", levels.Name()}, {"method", method.method}}, method.keys);
@@ -200,6 +212,10 @@ void AddConfusion(const MethodResult& method, std::vector<Cell>& cells) {
         Row({{"kind", pair.first}, {"answer", pair.second}, {"method", method.method}});
     cells.push_back(MakeCell("E2_confusion", row, "steps", static_cast<double>(n), n));
   }
+}
+
+bool IsDummy(const std::string& method) {
+  return method == kAlwaysPositiveName || method == kStratifiedName;
 }
 
 /// A control that must be at chance: its range over runs includes .5, or the value lies near it.
@@ -382,10 +398,16 @@ void AddPublishedRows(std::vector<Cell>& cells) {
 }  // namespace
 
 SeedResult MakeSeedResult(std::span<const RunTruth> validation, std::span<const RunTruth> test,
-                          const dataset::PredictionsFile& predictions) {
-  return {.seed = predictions.seed,
-          .test = JoinPredictions(test, predictions),
-          .thresholds = ChooseThresholds(JoinPredictions(validation, predictions), kPriors)};
+                          const dataset::PredictionsFile& predictions,
+                          std::optional<double> fixed_threshold) {
+  SeedResult result{
+      .seed = predictions.seed, .test = JoinPredictions(test, predictions), .thresholds = {}};
+  const std::vector<ScoredStep> held = JoinPredictions(validation, predictions);
+  result.thresholds = ChooseThresholds(held, kPriors);
+  if (fixed_threshold) {
+    for (auto& [prior, threshold] : result.thresholds) threshold = *fixed_threshold;
+  }
+  return result;
 }
 
 RunSummary Summarize(const dataset::TokensFile& tokens) {
@@ -469,6 +491,46 @@ std::vector<Cell> DataStatistics(std::span<const RunSummary> runs, const Split& 
     cells.push_back(MakeCell("E1_kinds", row, "recorded_us", Median(counts.recorded_us), n));
   }
   return cells;
+}
+
+std::string TestSetLine(std::span<const RunTruth> test, std::size_t seeds) {
+  std::set<std::pair<std::string, int32_t>> stretches;
+  int64_t steps = 0, positives = 0;
+  for (const RunTruth& run : test) {
+    for (const dataset::StepLabel& label : run.labels) {
+      if (!IsScored(label)) continue;
+      ++steps;
+      positives += label.status == LabelStatus::kPositive ? 1 : 0;
+      if (label.stretch >= 0) stretches.emplace(run.run_id, label.stretch);
+    }
+  }
+  return fmt::format("{} test runs, {} stretches, {} scored steps ({} positive), {} training seeds",
+                     test.size(), stretches.size(), steps, positives, seeds);
+}
+
+std::vector<std::string> UnmetExpectations(std::span<const Cell> cells,
+                                           const std::string& main_method) {
+  std::vector<std::string> unmet;
+  std::map<std::string, double> model, dummy;
+  for (const Cell& cell : cells) {
+    if (cell.table == "E0" && cell.metric == "holds" && cell.value == 0.0) {
+      unmet.push_back(
+          fmt::format("E0 '{}', {}: does not hold; doubt the tables below until it is explained",
+                      cell.row.value("control", ""), cell.row.value("measure", "")));
+    }
+    if (cell.table != "E2_kinds" || cell.metric != "pr_auc" || !cell.value) continue;
+    const bool claimed = cell.row.value("levels", "") == kClaimedLevels.Name();
+    const std::string method = cell.row.value("method", ""), kind = cell.row.value("kind", "");
+    if (claimed && method == main_method) model[kind] = *cell.value;
+    if (claimed && IsDummy(method)) dummy[kind] = std::max(dummy[kind], *cell.value);
+  }
+  for (const auto& [kind, pr_auc] : model) {
+    if (pr_auc > dummy[kind]) continue;
+    unmet.push_back(fmt::format(
+        "E2, kind {}, levels 2-5: the model's PR-AUC {:.3f} is not above the better dummy's {:.3f}",
+        kind, pr_auc, dummy[kind]));
+  }
+  return unmet;
 }
 
 std::vector<Cell> TradeOff(std::span<const TradeOffPoint> points) {

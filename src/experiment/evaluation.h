@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,9 +25,11 @@ struct MethodResult {
 };
 
 /// Joins one seed's predictions with the truth of validation and test runs and chooses the
-/// thresholds.
+/// thresholds; a given `fixed_threshold` stands for all priors instead (dummies, whose scores are
+/// their answers).
 SeedResult MakeSeedResult(std::span<const RunTruth> validation, std::span<const RunTruth> test,
-                          const dataset::PredictionsFile& predictions);
+                          const dataset::PredictionsFile& predictions,
+                          std::optional<double> fixed_threshold = {});
 
 /// What E1 and compression need of a run, so that its tokens need not stay in memory.
 struct RunSummary {
@@ -58,6 +61,15 @@ struct TradeOffPoint {
   bool exhausted = false;
   std::vector<RunSummary> test;  ///< with this vocabulary
 };
+/// One line for every table: '4 test runs, 96 stretches, 5230 steps (1400 positive), 2 training
+/// seeds'.
+std::string TestSetLine(std::span<const RunTruth> test, std::size_t seeds);
+
+/// What must hold and does not, a line each: per kind the model's PR-AUC at levels 2-5 against the
+/// dummies', its operators against the injection prior, the controls of E0.
+std::vector<std::string> UnmetExpectations(std::span<const Cell> cells,
+                                           const std::string& main_method);
+
 /// E3, the published rows behind ours.
 std::vector<Cell> TradeOff(std::span<const TradeOffPoint> points);
 

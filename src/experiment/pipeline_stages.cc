@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 
 #include "src/core/error.h"
@@ -29,6 +30,7 @@ using dataset::PredictionsFile;
 
 constexpr const char* kMainMethod = "teller";
 constexpr std::size_t kGuesses = 5;
+constexpr double kDummyThreshold = .5;  // between their answers 0 and 1
 
 /// Names of the files that PredictBaselines writes and ComputeMetrics reads.
 constexpr const char* kOperatorMad = "operator_mad.h5";
@@ -107,11 +109,11 @@ struct ScoredTruth {
 };
 
 MethodResult Score(const std::string& method, nlohmann::ordered_json keys, const ScoredTruth& truth,
-                   const Paths& predictions) {
+                   const Paths& predictions, std::optional<double> fixed_threshold = {}) {
   MethodResult result{.method = method, .keys = std::move(keys)};
   for (const fs::path& path : predictions) {
-    result.seeds.push_back(
-        MakeSeedResult(truth.validation, truth.test, dataset::ReadPredictions(path)));
+    result.seeds.push_back(MakeSeedResult(truth.validation, truth.test,
+                                          dataset::ReadPredictions(path), fixed_threshold));
   }
   return result;
 }
@@ -140,12 +142,13 @@ std::vector<MethodResult> MainMethods(const MetricsInputs& inputs, const ScoredT
     stratified.push_back(inputs.baselines / StratifiedName(i));
   }
   std::vector<MethodResult> methods;
-  methods.push_back(Score(kMainMethod, {}, truth, inputs.main.predictions));
+  methods.push_back(Score(kMainMethod, KeysOf(inputs.main), truth, inputs.main.predictions));
   methods.push_back(Score("localiser alone", {}, truth, {inputs.baselines / kLocalizer}));
   methods.push_back(Score("operator median/MAD", {}, truth, {inputs.baselines / kOperatorMad}));
   methods.push_back(Score("step time / bucket median", {}, truth, {inputs.baselines / kStepTime}));
-  methods.push_back(Score("always positive", {}, truth, {inputs.baselines / kAlwaysPositive}));
-  methods.push_back(Score("stratified dummy", {}, truth, stratified));
+  methods.push_back(
+      Score(kAlwaysPositiveName, {}, truth, {inputs.baselines / kAlwaysPositive}, kDummyThreshold));
+  methods.push_back(Score(kStratifiedName, {}, truth, stratified, kDummyThreshold));
   return methods;
 }
 
@@ -176,14 +179,8 @@ std::vector<std::string> Notes(const std::vector<Cell>& cells, const Split& spli
                     "(docs/protocol.md, section 2)",
                     split.test.size()));
   }
-  for (const Cell& cell : cells) {
-    const bool failed = cell.table == "E0" && cell.metric == "holds" && cell.value == 0.0;
-    if (failed) {
-      notes.push_back(fmt::format(
-          "E0 '{}' ({}) does not hold: the tables below are to be doubted until it is explained",
-          cell.row.value("control", ""), cell.row.value("measure", "")));
-    }
-  }
+  for (std::string& unmet : UnmetExpectations(cells, kMainMethod))
+    notes.push_back(std::move(unmet));
   return notes;
 }
 
@@ -275,7 +272,7 @@ void ComputeMetrics(const MetricsInputs& inputs, const std::string& experiment,
                         {"train_runs", split.train},
                         {"main_vocabulary", fmt::format("{} {}", inputs.main.vocabulary.mode,
                                                         inputs.main.vocabulary.size)},
-                        {"seeds", inputs.main.predictions.size()}};
+                        {"test_set", TestSetLine(truth.test, inputs.main.predictions.size())}};
   metrics.notes = Notes(metrics.cells, split);
   WriteMetrics(output, metrics);
 }

@@ -146,6 +146,11 @@ std::string Provenance(const MetricsFile& metrics) {
          fmt::format("<dt>configuration</dt><dd>{}</dd></dl>\n", EscapeXml(metrics.config_hash));
 }
 
+/// Runs, stretches and steps that the numbers stand on.
+std::string TestSet(const MetricsFile& metrics) {
+  return metrics.provenance.value("test_set", "test set not stated");
+}
+
 std::string LatexTable(const TableLayout& layout, const TextTable& table) {
   return fmt::format("% {}\n{}", layout.title, table.ToLatex());
 }
@@ -169,8 +174,8 @@ std::string HtmlReport(const MetricsFile& metrics) {
     const TextTable table = FillTable(layout, metrics.cells);
     html += fmt::format("<h2 id=\"{}\">{}</h2>\n", layout.table, EscapeXml(layout.title));
     html += HtmlTable(table, KeyColumns(layout, table));
-    if (!layout.caption.empty())
-      html += "<p class=\"caption\">" + EscapeXml(layout.caption) + "</p>\n";
+    html +=
+        "<p class=\"caption\">" + EscapeXml(TestSet(metrics) + ". " + layout.caption) + "</p>\n";
   }
   html += "<h2>Figure. The trade-off</h2>\n" + TradeOffFigure(metrics.cells);
   if (!metrics.notes.empty()) html += "<h2>Notes</h2>\n<ul>";
@@ -183,7 +188,9 @@ std::string TextReport(const MetricsFile& metrics) {
   std::string text;
   for (const TableLayout& layout : Layouts()) {
     if (!HasTable(layout.table, metrics.cells)) continue;
-    text += fmt::format("{}\n\n{}\n", layout.title, FillTable(layout, metrics.cells).ToText());
+    if (!layout.in_terminal) continue;
+    text += fmt::format("{}\n{}\n\n{}\n", layout.title, TestSet(metrics),
+                        FillTable(layout, metrics.cells).ToText());
   }
   for (const std::string& note : metrics.notes) text += "note: " + note + "\n";
   return text;
@@ -204,8 +211,8 @@ std::vector<fs::path> WriteReport(const MetricsFile& metrics, const fs::path& fo
     if (!HasTable(layout.table, metrics.cells)) continue;
     const TextTable table = FillTable(layout, metrics.cells);
     const fs::path stem = fs::path("tables") / layout.table;
-    write(stem.string() + ".md",
-          fmt::format("## {}\n\n{}\n{}\n", layout.title, table.ToMarkdown(), layout.caption));
+    write(stem.string() + ".md", fmt::format("## {}\n\n{}\n{}\n", layout.title, table.ToMarkdown(),
+                                             TestSet(metrics) + ". " + layout.caption));
     write(stem.string() + ".csv", table.ToCsv());
     write(stem.string() + ".tex", LatexTable(layout, table));
   }

@@ -86,6 +86,20 @@ int64_t PeakMemoryBytes() {
   return std::max(own.ru_maxrss, children.ru_maxrss) * 1024;
 }
 
+/// Processor seconds of this process and its ended children: what a stage costs on an idle machine.
+double CpuSeconds() {
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  double sum = 0;
+  for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage usage = {};
+    getrusage(who, &usage);
+    sum += seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  }
+  return sum;
+}
+
 Json DescribeHost() {
   utsname name = {};
   ::uname(&name);
@@ -115,6 +129,7 @@ Json DescribeStage(const Stage& stage, const StageContext& context, double took_
           {"files", std::move(files)},
           {"content", HashHex(contents)},
           {"took_s", took_s},
+          {"cpu_s", CpuSeconds()},
           {"peak_memory_bytes", PeakMemoryBytes()},
           {"teller_version", Version()},
           {"commit", Commit()},

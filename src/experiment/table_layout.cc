@@ -130,7 +130,8 @@ std::span<const TableLayout> Layouts() {
         {"pr_auc", "PR-AUC"}},
        "Reached by weighting the two rates. 'fixed' is probability 0.5. Where no healthy step was "
        "flagged, the upper 95 % "
-       "bound of the false-positive rate stands instead."},
+       "bound of the false-positive rate stands instead.",
+       false},
       {"E2_kinds",
        "E2. By fault kind",
        {{"kind", "kind"}, {"levels", "levels"}, {"method", "method"}},

@@ -27,7 +27,8 @@ struct TableLayout {
   std::string title;
   std::vector<std::pair<std::string, std::string>> row_keys;  ///< key in Cell::row, header
   std::vector<MetricColumn> columns;
-  std::string caption;  ///< how to read it, below the table
+  std::string caption;      ///< how to read it, below the table
+  bool in_terminal = true;  ///< false: only in the files
 };
 
 /// The tables of an experiment, in order (docs/design.md, section 9).
