@@ -37,7 +37,8 @@ Cell CellFromJson(const nlohmann::ordered_json& json);
 struct MetricsFile {
   std::string experiment;
   std::string config_hash;
-  nlohmann::ordered_json provenance;  ///< commit, version, host, seeds, splits, notes
+  nlohmann::ordered_json provenance =
+      nlohmann::ordered_json::object();  ///< commit, version, host, seeds, splits, notes
   std::vector<Cell> cells;
   std::vector<std::string> notes;  ///< one line each: what did not hold, what is missing and why
 };

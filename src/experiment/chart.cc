@@ -10,25 +10,26 @@ namespace {
 
 // Geometry in SVG user units (pixels at 100 %).
 constexpr double kPanelWidth = 400, kPanelHeight = 300;
-constexpr double kLeft = 62, kRight = 18, kTop = 62, kBottom = 52, kLegendLine = 20;
+constexpr double kLeft = 66, kRight = 26, kTop = 62, kBottom = 52, kLegendLine = 20;
 constexpr double kMarkerRadius = 4.5;
 constexpr const char* kFont = "font-family=\"DejaVu Sans, Helvetica, Arial, sans-serif\"";
+
+/// Where a value lies on an axis, 0 to 1; beyond the ends at the end.
+double ShareOf(const Axis& axis, double value) {
+  const auto place = [&](double x) {
+    return axis.logarithmic ? std::log10(std::max(x, 1e-12)) : x;
+  };
+  return std::clamp((place(value) - place(axis.low)) / (place(axis.high) - place(axis.low)), 0.0,
+                    1.0);
+}
 
 /// Maps data to pixels within one panel.
 struct Scale {
   const Panel& panel;
   double left, top;
 
-  double X(double x) const {
-    const double share =
-        (std::clamp(x, panel.x.low, panel.x.high) - panel.x.low) / (panel.x.high - panel.x.low);
-    return left + share * kPanelWidth;
-  }
-  double Y(double y) const {
-    const double share =
-        (std::clamp(y, panel.y.low, panel.y.high) - panel.y.low) / (panel.y.high - panel.y.low);
-    return top + (1 - share) * kPanelHeight;
-  }
+  double X(double x) const { return left + ShareOf(panel.x, x) * kPanelWidth; }
+  double Y(double y) const { return top + (1 - ShareOf(panel.y, y)) * kPanelHeight; }
 };
 
 std::string Line(double x1, double y1, double x2, double y2, const std::string& stroke,
@@ -78,14 +79,13 @@ std::string Marker(const ChartSeries& series, double x, double y) {
 std::string DrawAxes(const Panel& panel, const Scale& scale) {
   const double bottom = scale.top + kPanelHeight, right = scale.left + kPanelWidth;
   std::string svg;
-  for (double x = panel.x.low; x <= panel.x.high + 1e-9; x += panel.x.step) {
+  for (const double x : panel.x.ticks) {
     svg += Line(scale.X(x), scale.top, scale.X(x), bottom, "#e4e4e4", 1) +
-           Text(scale.X(x), bottom + 17, fmt::format("{:.{}f}", x, panel.x.decimals), 12, "middle");
+           Text(scale.X(x), bottom + 17, fmt::format("{:g}", x), 12, "middle");
   }
-  for (double y = panel.y.low; y <= panel.y.high + 1e-9; y += panel.y.step) {
+  for (const double y : panel.y.ticks) {
     svg += Line(scale.left, scale.Y(y), right, scale.Y(y), "#e4e4e4", 1) +
-           Text(scale.left - 7, scale.Y(y) + 4, fmt::format("{:.{}f}", y, panel.y.decimals), 12,
-                "end");
+           Text(scale.left - 7, scale.Y(y) + 4, fmt::format("{:g}", y), 12, "end");
   }
   svg += fmt::format(
       "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" fill=\"none\" "
@@ -106,6 +106,11 @@ std::string DrawRange(const ChartSeries& series, const ChartPoint& point, const 
          Line(x - 3, high, x + 3, high, series.colour, 1);
 }
 
+/// Filled markers carry their label above, hollow ones below, so that neighbours stay legible.
+std::string PointLabel(const ChartSeries& series, const ChartPoint& point, double x, double y) {
+  return Text(x, series.filled ? y - 8 : y + 15, point.label, 10, "middle", "fill=\"#303030\"");
+}
+
 std::string DrawSeries(const ChartSeries& series, const Scale& scale) {
   std::string lines, marks;
   const ChartPoint* before = nullptr;
@@ -116,8 +121,7 @@ std::string DrawSeries(const ChartSeries& series, const Scale& scale) {
     }
     lines += DrawRange(series, point, scale);
     marks += Marker(series, x, y);
-    if (!point.label.empty())
-      marks += Text(x + 7, y - 6, point.label, 10, "start", "fill=\"#303030\"");
+    if (!point.label.empty()) marks += PointLabel(series, point, x, y);
     before = &point;
   }
   return lines + marks;

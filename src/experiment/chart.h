@@ -26,10 +26,10 @@ struct ChartSeries {
 };
 
 struct Axis {
-  std::string title;  ///< with its unit
-  double low = 0, high = 1;
-  double step = .2;  ///< between ticks
-  int decimals = 1;
+  std::string title;         ///< with its unit
+  double low = 0, high = 1;  ///< at the left or bottom, at the right or top; low may be above high
+  std::vector<double> ticks;
+  bool logarithmic = false;
 };
 
 struct Panel {

@@ -358,6 +358,7 @@ double SavedTokens(const RunSummary& run) {
 }
 double ForestNodes(const RunSummary& run) { return static_cast<double>(run.forest_nodes); }
 double ForestTokens(const RunSummary& run) { return static_cast<double>(run.forest_tokens); }
+double CutShort(const RunSummary& run) { return static_cast<double>(run.cut_short); }
 double ScoredSteps(const RunSummary& run) { return static_cast<double>(run.scored_steps); }
 
 void AddPoint(const TradeOffPoint& point, std::vector<Cell>& cells) {
@@ -367,6 +368,7 @@ void AddPoint(const TradeOffPoint& point, std::vector<Cell>& cells) {
   cells.push_back(
       MakeCell("E3", row, "tokens_per_step", Ratio(point.test, ForestTokens, ScoredSteps)));
   cells.push_back(MakeCell("E3", row, "compression", Ratio(point.test, SavedTokens, ForestNodes)));
+  cells.push_back(MakeCell("E3", row, "cut_short", Ratio(point.test, CutShort, ScoredSteps)));
   for (const View view : {View::kNone, View::kHorizontal, View::kVertical}) {
     Json view_row = row;
     view_row["view"] = ViewName(view);
@@ -410,13 +412,14 @@ SeedResult MakeSeedResult(std::span<const RunTruth> validation, std::span<const 
   return result;
 }
 
-RunSummary Summarize(const dataset::TokensFile& tokens) {
+RunSummary Summarize(const dataset::TokensFile& tokens, std::size_t length) {
   RunSummary summary{.truth = {.run_id = tokens.run_id, .ranks = tokens.ranks}};
   for (const dataset::StepTokens& step : tokens.steps) {
     summary.truth.engine_steps.push_back(step.engine_step);
     summary.truth.labels.push_back(step.label);
     if (!IsScored(step.label)) continue;
     ++summary.scored_steps;
+    summary.cut_short += step.tokens.size() > length ? 1 : 0;
     summary.forest_nodes += step.forest_nodes;
     summary.forest_tokens += step.forest_tokens;
     summary.slice_nodes += step.slice_nodes;

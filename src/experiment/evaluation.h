@@ -36,8 +36,10 @@ struct RunSummary {
   RunTruth truth;
   int64_t forest_nodes = 0, forest_tokens = 0, slice_nodes = 0;  ///< over scored steps
   int64_t scored_steps = 0;
+  int64_t cut_short = 0;  ///< scored steps with more tokens than the model can take
 };
-RunSummary Summarize(const dataset::TokensFile& tokens);
+/// `length`: tokens of a step that the model can take.
+RunSummary Summarize(const dataset::TokensFile& tokens, std::size_t length);
 
 /// E2, E2_priors, E2_kinds, E2_confusion (the last of `main_method`).
 std::vector<Cell> MainComparison(std::span<const MethodResult> methods,

@@ -78,18 +78,40 @@ void ReadSlice(const config::Node& part, slice::SliceOptions& slice) {
   part.Read("logs", slice.logs);
 }
 
+double ReadCut(const config::Node& node) { return node.AsDouble(.01, .9999); }
+
 VocabularyConfig ReadMain(const config::Node& part) {
   VocabularyConfig vocabulary;
   if (const auto mode = part.Find("mode")) vocabulary.mode = mode->AsChoice(kModes);
-  part.Read("size", vocabulary.size, 2, kMaxVocabulary);
+  part.Read("size", vocabulary.size, 1, kMaxVocabulary);
+  if (const auto cut = part.Find("cut")) {
+    if (part.Find("size")) part.Fail("expected either \"size\" or \"cut\"");
+    vocabulary.size = kMaxVocabulary;
+    vocabulary.cut = ReadCut(*cut);
+  }
   return vocabulary;
 }
 
-void ReadSweepItem(const config::Node& item, std::vector<SweepRow>& sweep) {
+std::vector<VocabularyConfig> ReadSweepVocabularies(const config::Node& item) {
   const std::string mode = item.Get("mode").AsChoice(kModes);
-  for (const int64_t size : item.Get("sizes").AsInts(2, kMaxVocabulary)) {
+  std::vector<VocabularyConfig> vocabularies;
+  if (const auto cuts = item.Find("cuts")) {
+    for (const config::Node& cut : cuts->Items())
+      vocabularies.push_back({mode, kMaxVocabulary, ReadCut(cut)});
+  }
+  if (const auto sizes = item.Find("sizes")) {
+    for (const int64_t size : sizes->AsInts(1, kMaxVocabulary)) {
+      vocabularies.push_back({.mode = mode, .size = static_cast<int>(size)});
+    }
+  }
+  if (vocabularies.empty()) item.Fail("expected \"sizes\" or \"cuts\"");
+  return vocabularies;
+}
+
+void ReadSweepItem(const config::Node& item, std::vector<SweepRow>& sweep) {
+  for (const VocabularyConfig& vocabulary : ReadSweepVocabularies(item)) {
     for (const config::Node& inputs : item.Get("inputs").Items()) {
-      sweep.push_back({{mode, static_cast<int>(size)}, inputs.AsChoice(kInputs)});
+      sweep.push_back({vocabulary, inputs.AsChoice(kInputs)});
     }
   }
 }
@@ -113,6 +135,10 @@ void ReadData(const config::Node& node, ExperimentConfig& config) {
 }
 
 }  // namespace
+
+std::string VocabularyConfig::Name() const {
+  return cut > 0 ? fmt::format("{} cut {:g}", mode, cut) : fmt::format("{} {}", mode, size);
+}
 
 std::vector<VocabularyConfig> ExperimentConfig::Vocabularies() const {
   std::vector<VocabularyConfig> vocabularies = {main};

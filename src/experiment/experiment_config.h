@@ -33,12 +33,15 @@ struct CampaignConfig {
   config::Node faults;    ///< read by fault_injection
 };
 
-/// One vocabulary of the sweep.
+/// One vocabulary of the sweep: by its number of entries, or by the compression it reaches on the
+/// training runs (docs/protocol.md, section 5).
 struct VocabularyConfig {
   std::string mode = "structural";
-  int size = 256;
+  int size = 256;  ///< entries at most
+  double cut = 0;  ///< above 0: merges until 1 - tokens / nodes is no less
 
   bool operator==(const VocabularyConfig&) const = default;
+  std::string Name() const;  ///< 'structural 256', 'structural cut 0.84'
 };
 
 /// One row of E3: a vocabulary and what the model sees.

@@ -200,20 +200,17 @@ class Builder {
     }
   }
 
-  static std::string NameOf(const VocabularyConfig& vocabulary) {
-    return fmt::format("{} {}", vocabulary.mode, vocabulary.size);
-  }
-
   void AddVocabulary(const VocabularyConfig& vocabulary) {
-    Encoded& encoded = encoded_[NameOf(vocabulary)];
+    Encoded& encoded = encoded_[vocabulary.Name()];
     const std::vector<StageId> steps = InOrder(steps_);
     const tpe::TrainOptions options{
         .mode = vocabulary.mode == "structural" ? tpe::Mode::kStructural : tpe::Mode::kAdjacency,
-        .size = static_cast<std::size_t>(vocabulary.size)};
+        .size = static_cast<std::size_t>(vocabulary.size),
+        .target_cut = vocabulary.cut};
     encoded.vocabulary = Add({.kind = "vocabularies",
-                              .name = NameOf(vocabulary),
+                              .name = vocabulary.Name(),
                               .version = kVersions.vocabulary,
-                              .settings = NameOf(vocabulary),
+                              .settings = vocabulary.Name(),
                               .inputs = Training(slices_),
                               .make = [options](const StageContext& context) {
                                 dataset::TrainVocabularyStage(
@@ -223,7 +220,7 @@ class Builder {
     for (std::size_t i = 0; i < steps.size(); ++i) {
       encoded.tokens.push_back(
           Add({.kind = "tokens",
-               .name = fmt::format("{} {}", NameOf(vocabulary), pipeline_.plan.At(steps[i]).name),
+               .name = fmt::format("{} {}", vocabulary.Name(), pipeline_.plan.At(steps[i]).name),
                .version = kVersions.tokens,
                .inputs = {steps[i], slices_[i], encoded.vocabulary},
                .make = [](const StageContext& context) {
@@ -269,7 +266,7 @@ class Builder {
   }
 
   void AddPermuted() {
-    const std::vector<StageId>& tokens = encoded_.at(NameOf(config_.main)).tokens;
+    const std::vector<StageId>& tokens = encoded_.at(config_.main.Name()).tokens;
     const uint64_t seed = config_.split_seed;
     for (const StageId run : tokens) {
       permuted_.push_back(Add({.kind = "permuted",
@@ -294,12 +291,12 @@ class Builder {
   }
 
   void AddModels(const VocabularyConfig& vocabulary) {
-    Encoded& encoded = encoded_.at(NameOf(vocabulary));
+    Encoded& encoded = encoded_.at(vocabulary.Name());
     for (const char* inputs : {"full", "tokens"}) {
       if (!IsWanted(vocabulary, inputs)) continue;
       for (const int64_t seed : config_.seeds) {
         encoded.predictions[inputs].push_back(
-            AddTraining(NameOf(vocabulary), encoded.tokens, inputs, seed));
+            AddTraining(vocabulary.Name(), encoded.tokens, inputs, seed));
       }
     }
   }
@@ -322,7 +319,7 @@ class Builder {
 
   RowInputs AddRow(const VocabularyConfig& vocabulary, const std::string& inputs,
                    InputList& lists) const {
-    const Encoded& encoded = encoded_.at(NameOf(vocabulary));
+    const Encoded& encoded = encoded_.at(vocabulary.Name());
     RowInputs row{.vocabulary = vocabulary, .inputs = inputs};
     row.predictions = lists.Add(encoded.predictions.at(inputs));
     row.tokens = lists.Add(encoded.tokens);
@@ -331,7 +328,7 @@ class Builder {
   }
 
   StageId AddBaselines() {
-    const std::vector<StageId>& main_tokens = encoded_.at(NameOf(config_.main)).tokens;
+    const std::vector<StageId>& main_tokens = encoded_.at(config_.main.Name()).tokens;
     InputList lists;
     const auto steps = lists.Add(InOrder(steps_));
     const auto slices = lists.Add(slices_);
@@ -356,7 +353,7 @@ class Builder {
   StageId AddSplits() {
     InputList lists;
     const auto steps = lists.Add(InOrder(steps_));
-    const auto tokens = lists.Add(encoded_.at(NameOf(config_.main)).tokens);
+    const auto tokens = lists.Add(encoded_.at(config_.main.Name()).tokens);
     const std::size_t train = roles_.train.size(), validation = roles_.validation.size();
     const uint64_t seed = config_.split_seed;
     return Add({.kind = "splits",
@@ -382,6 +379,7 @@ class Builder {
     const auto permuted = lists.Add(permuted_);
     const auto permuted_predictions = lists.Add(permuted_predictions_);
     const std::string name = config_.name, hash = HashHex(config_.canonical);
+    const auto length = static_cast<std::size_t>(config_.model.length);
     const std::size_t train = roles_.train.size(), validation = roles_.validation.size();
     pipeline_.metrics =
         Add({.kind = "metrics",
@@ -397,7 +395,8 @@ class Builder {
                    .permuted_tokens = Files(context, permuted, kTokensFile),
                    .permuted_predictions = Files(context, permuted_predictions, kPredictionsFile),
                    .train = train,
-                   .validation = validation};
+                   .validation = validation,
+                   .length = length};
                for (const RowInputs& row : sweep) inputs.sweep.push_back(row.Resolve(context));
                ComputeMetrics(inputs, name, hash, context.output / kMetricsFile, context.progress);
              }});

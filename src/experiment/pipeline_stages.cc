@@ -87,9 +87,9 @@ void AppendLocalizer(const dataset::SlicesFile& slices, const BaselineRun& run,
   }
 }
 
-std::vector<RunSummary> SummarizeAll(const Paths& tokens) {
+std::vector<RunSummary> SummarizeAll(const Paths& tokens, std::size_t length) {
   std::vector<RunSummary> runs;
-  for (const fs::path& path : tokens) runs.push_back(Summarize(dataset::ReadTokens(path)));
+  for (const fs::path& path : tokens) runs.push_back(Summarize(dataset::ReadTokens(path), length));
   return runs;
 }
 
@@ -118,17 +118,22 @@ MethodResult Score(const std::string& method, nlohmann::ordered_json keys, const
   return result;
 }
 
-nlohmann::ordered_json KeysOf(const ScoredPredictions& scored) {
-  return {{"mode", scored.vocabulary.mode},
-          {"vocabulary", scored.vocabulary.size},
-          {"inputs", scored.inputs}};
+nlohmann::ordered_json KeysOf(const ScoredPredictions& scored, const tpe::Vocabulary& vocabulary) {
+  nlohmann::ordered_json keys{{"mode", scored.vocabulary.mode}};
+  const bool by_cut = scored.vocabulary.cut > 0;
+  if (by_cut) keys["wanted_cut"] = scored.vocabulary.cut;
+  keys["vocabulary"] =
+      by_cut ? static_cast<int>(vocabulary.entries.size()) : scored.vocabulary.size;
+  keys["inputs"] = scored.inputs;
+  return keys;
 }
 
 TradeOffPoint MakePoint(const ScoredPredictions& scored, const MetricsInputs& inputs) {
-  const std::vector<RunSummary> runs = SummarizeAll(scored.tokens);
+  const std::vector<RunSummary> runs = SummarizeAll(scored.tokens, inputs.length);
   const ScoredTruth truth(runs, inputs.train, inputs.validation);
   const dataset::VocabularyFile vocabulary = dataset::ReadVocabulary(scored.vocabulary_file);
-  TradeOffPoint point{.result = Score(kMainMethod, KeysOf(scored), truth, scored.predictions),
+  TradeOffPoint point{.result = Score(kMainMethod, KeysOf(scored, vocabulary.vocabulary), truth,
+                                      scored.predictions),
                       .entries = static_cast<int64_t>(vocabulary.vocabulary.entries.size()),
                       .exhausted = vocabulary.vocabulary.exhausted};
   point.test.assign(runs.begin() + static_cast<std::ptrdiff_t>(inputs.train + inputs.validation),
@@ -142,7 +147,10 @@ std::vector<MethodResult> MainMethods(const MetricsInputs& inputs, const ScoredT
     stratified.push_back(inputs.baselines / StratifiedName(i));
   }
   std::vector<MethodResult> methods;
-  methods.push_back(Score(kMainMethod, KeysOf(inputs.main), truth, inputs.main.predictions));
+  methods.push_back(
+      Score(kMainMethod,
+            KeysOf(inputs.main, dataset::ReadVocabulary(inputs.main.vocabulary_file).vocabulary),
+            truth, inputs.main.predictions));
   methods.push_back(Score("localiser alone", {}, truth, {inputs.baselines / kLocalizer}));
   methods.push_back(Score("operator median/MAD", {}, truth, {inputs.baselines / kOperatorMad}));
   methods.push_back(Score("step time / bucket median", {}, truth, {inputs.baselines / kStepTime}));
@@ -154,7 +162,7 @@ std::vector<MethodResult> MainMethods(const MetricsInputs& inputs, const ScoredT
 
 LeakControlInputs Controls(const MetricsInputs& inputs, const ScoredTruth& truth,
                            MethodResult model) {
-  const std::vector<RunSummary> permuted_runs = SummarizeAll(inputs.permuted_tokens);
+  const std::vector<RunSummary> permuted_runs = SummarizeAll(inputs.permuted_tokens, inputs.length);
   const ScoredTruth permuted(permuted_runs, inputs.train, inputs.validation);
   return {
       .permuted = Score("labels permuted within run", {}, permuted, inputs.permuted_predictions),
@@ -251,7 +259,7 @@ void PredictBaselines(const BaselineFiles& files, const fs::path& folder, const 
 void ComputeMetrics(const MetricsInputs& inputs, const std::string& experiment,
                     const std::string& config_hash, const fs::path& output, const Report& report) {
   const Split split = ReadSplit(inputs.splits);
-  const std::vector<RunSummary> runs = SummarizeAll(inputs.main.tokens);
+  const std::vector<RunSummary> runs = SummarizeAll(inputs.main.tokens, inputs.length);
   const ScoredTruth truth(runs, inputs.train, inputs.validation);
   MetricsFile metrics{.experiment = experiment, .config_hash = config_hash};
   report(.1, "E2");
@@ -270,8 +278,7 @@ void ComputeMetrics(const MetricsInputs& inputs, const std::string& experiment,
                         {"test_runs", split.test},
                         {"validation_runs", split.validation},
                         {"train_runs", split.train},
-                        {"main_vocabulary", fmt::format("{} {}", inputs.main.vocabulary.mode,
-                                                        inputs.main.vocabulary.size)},
+                        {"main_vocabulary", inputs.main.vocabulary.Name()},
                         {"test_set", TestSetLine(truth.test, inputs.main.predictions.size())}};
   metrics.notes = Notes(metrics.cells, split);
   WriteMetrics(output, metrics);

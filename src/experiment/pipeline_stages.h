@@ -73,6 +73,7 @@ struct MetricsInputs {
   Paths permuted_tokens;                  ///< of all runs
   Paths permuted_predictions;             ///< one a seed
   std::size_t train = 0, validation = 0;  ///< how many of the runs
+  std::size_t length = 0;                 ///< tokens of a step that the model can take
 };
 /// Scores everything and writes metrics.json.
 void ComputeMetrics(const MetricsInputs& inputs, const std::string& experiment,

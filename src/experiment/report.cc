@@ -19,11 +19,11 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 constexpr const char* kStyle = R"(
-body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; }
+body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; margin: 2rem auto; max-width: 96rem; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
 table { border-collapse: collapse; font-size: .85rem; display: block; overflow-x: auto; }
 th, td { padding: .25rem .6rem; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; }
-th:first-child, td.key { text-align: left; } thead th { border-bottom: 2px solid #444; }
+th.key, td.key { text-align: left; } thead th { border-bottom: 2px solid #444; }
 p.caption, dl { color: #555; font-size: .85rem; max-width: 60rem; } svg { max-width: 100%; height: auto; }
 )";
 
@@ -82,21 +82,25 @@ std::vector<ChartPoint> PointsOf(const SeriesStyle& style, const std::string& me
         std::isnan(ValueOf(cell)))
       continue;
     points.push_back(
-        {.x = 100 * found->second,
+        {.x = 100 * (1 - found->second),
          .y = ValueOf(cell),
          .low = cell.low.value_or(kNaN),
          .high = cell.high.value_or(kNaN),
          .label = cell.row.contains("vocabulary") ? cell.row["vocabulary"].dump() : ""});
   }
-  std::sort(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.x < b.x; });
+  std::sort(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.x > b.x; });
   return points;
 }
 
 Panel TradeOffPanel(const std::string& title, const std::string& metric,
                     std::span<const Cell> cells) {
   Panel panel{.title = title,
-              .x = {"tokens saved, 1 - tokens / nodes (%)", 0, 100, 20, 0},
-              .y = {title, 0, 1, .2, 1}};
+              .x = {"tokens kept, tokens / nodes (%), logarithmic",
+                    100,
+                    .1,
+                    {100, 50, 20, 10, 5, 2, 1, .5, .2, .1},
+                    true},
+              .y = {title, 0, 1, {0, .2, .4, .6, .8, 1}}};
   for (const SeriesStyle& style : kSeries) {
     ChartSeries series{.name = style.name,
                        .marker = style.marker,
@@ -111,7 +115,10 @@ Panel TradeOffPanel(const std::string& title, const std::string& metric,
 
 std::string HtmlTable(const TextTable& table, std::size_t key_columns) {
   std::string html = "<table><thead><tr>";
-  for (const std::string& cell : table.header()) html += "<th>" + EscapeXml(cell) + "</th>";
+  for (std::size_t i = 0; i < table.header().size(); ++i) {
+    html +=
+        (i < key_columns ? "<th class=\"key\">" : "<th>") + EscapeXml(table.header()[i]) + "</th>";
+  }
   html += "</tr></thead><tbody>\n";
   for (const auto& row : table.rows()) {
     html += "<tr>";

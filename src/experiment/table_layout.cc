@@ -159,6 +159,7 @@ std::span<const TableLayout> Layouts() {
         {"exhausted", "exhausted", NumberStyle::kYesNo},
         {"tokens_per_step", "tokens/step", NumberStyle::kNumber},
         {"compression", "cut", NumberStyle::kPercent},
+        {"cut_short", "cut short", NumberStyle::kPercent},
         {"accuracy", "acc"},
         {"f1", "F1", NumberStyle::kShare, true},
         {"pr_auc", "PR-AUC", NumberStyle::kShare, true},
@@ -168,7 +169,9 @@ std::span<const TableLayout> Layouts() {
        "times only; 'full': also "
        "step numbers, localiser features and logs. The claim rests on 'tokens'. 'exhausted': no "
        "pair was left to merge "
-       "before the wanted size. In parentheses: published, another test set, for orientation."},
+       "before the wanted size. 'cut short': steps with more tokens than the model takes, so that "
+       "it does not see all.  'cut short': steps with more tokens than the model takes. In "
+       "parentheses: published, another test set, for orientation."},
   };
   return layouts;
 }

@@ -95,9 +95,10 @@ TEST(ReportTest, DrawsEveryPointWithItsRange) {
   EXPECT_THAT(svg, HasSubstr("structural, tokens only"));
   EXPECT_THAT(svg, Not(HasSubstr("adjacency, tokens only")));
   EXPECT_THAT(svg, HasSubstr(">256</text>"));
-  // x: 62 + .839 * 400; y of .9125: 62 + .0875 * 300.
-  EXPECT_THAT(svg, HasSubstr("cx=\"397.6\" cy=\"88.2\""));
-  EXPECT_THAT(svg, HasSubstr("x1=\"397.6\" y1=\"98.0\" x2=\"397.6\" y2=\"80.0\""));
+  // 16.1 % kept on a logarithmic axis from 100 to .1: 66 + .26439 * 400; y of .9125: 62 + .0875 *
+  // 300.
+  EXPECT_THAT(svg, HasSubstr("cx=\"171.8\" cy=\"88.2\""));
+  EXPECT_THAT(svg, HasSubstr("x1=\"171.8\" y1=\"98.0\" x2=\"171.8\" y2=\"80.0\""));
 }
 
 TEST(ReportTest, PublishedPointsStandInTheFigure) {
