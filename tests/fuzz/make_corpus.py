@@ -73,6 +73,25 @@ def logs() -> None:
     write("log_fuzzer", "key", b"-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----\nhttp://u:p@h/ Bearer abcdefghijklmn\n")
 
 
+def log_lines() -> None:
+    write("log_line_fuzzer", "vllm", b"(EngineCore pid=23) INFO 08-01 20:59:09 [loggers.py:118] Running: 3 reqs, 12.5 tokens/s")
+    write("log_line_fuzzer", "uvicorn", b'INFO:     127.0.0.1:5 - "POST /v1 HTTP/1.1" 200 OK')
+    write("log_line_fuzzer", "torn", b"\x1b[32m[rank0]: a 10%|#\r 20%|## request cmpl-12ab took 3.5 ms at 0x7f")
+
+
+def reconstruct() -> None:
+    def step(begin: int) -> list[dict]:
+        return [
+            event("user_annotation", "execute_context_1(8)_generation_2(2)", begin, 90),
+            event("cpu_op", "aten::mm", begin + 2, 50),
+            event("cuda_runtime", "cudaLaunchKernel", begin + 4, 2, correlation=begin),
+            event("kernel", "gemm", begin + 9, 6, device=0, stream=5, correlation=begin),
+            event("kernel", "ncclDevKernel_AllReduce", begin + 14, 6, device=0, stream=5, correlation=begin, Seq=begin),
+        ]
+
+    write("reconstruct_fuzzer", "steps", json.dumps(step(100) + step(200) + step(300)).encode())
+
+
 def archives() -> None:
     text = b'[{"ph":"X"}]'
     buffer = io.BytesIO()
@@ -110,5 +129,5 @@ def nsight() -> None:
     database.close()
 
 
-for make in (kineto, published, inspector, logs, archives, nsight):
+for make in (kineto, published, inspector, logs, log_lines, reconstruct, archives, nsight):
     make()
