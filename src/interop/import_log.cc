@@ -35,6 +35,7 @@ int64_t ImportLog::CountOf(std::string_view reason) const {
 
 std::vector<trace::Stat> ImportLog::Stats() const {
   std::vector<trace::Stat> stats;
+  stats.reserve(stats_.size());
   for (const auto& [reason, stat] : stats_) stats.push_back(stat);
   return stats;
 }

@@ -32,8 +32,9 @@ struct Member {
 };
 
 /// Calls `visit` for every regular member of `path`: itself, the files of a tar, each decompressed.
-void ForEachMember(const fs::path& path, ImportLog& log, const std::function<void(Member)>& visit) {
-  ArchiveReader outer(path);
+void ForEachMember(const fs::path& path, Progress& progress, ImportLog& log,
+                   const std::function<void(Member)>& visit) {
+  ArchiveReader outer(path, &progress);
   while (outer.Next()) {
     if (!outer.is_archive()) {
       visit({outer.name(), &outer.stream()});
@@ -135,11 +136,26 @@ void AddFile(ImportPlan& plan, const fs::path& path, bool named) {
   plan.files.push_back({path, detected.format});
 }
 
+/// Bytes of the files that are read as streams.
+int64_t StreamedBytes(const ImportPlan& plan) {
+  int64_t bytes = 0;
+  for (const PlannedFile& file : plan.files) {
+    const bool streamed =
+        file.format != InputFormat::kNsight && file.format != InputFormat::kTeller;
+    if (streamed) bytes += static_cast<int64_t>(fs::file_size(file.path));
+  }
+  return bytes;
+}
+
 /// One import on its way.
 class Import {
  public:
   Import(const ImportPlan& plan, const ImportOptions& options, TraceSink& sink)
-      : plan_(plan), options_(options), sink_(sink), log_(plan.log) {}
+      : plan_(plan),
+        options_(options),
+        sink_(sink),
+        log_(plan.log),
+        progress_("importing", StreamedBytes(plan), "bytes") {}
 
   ImportLog Run();
 
@@ -156,6 +172,7 @@ class Import {
   const ImportOptions& options_;
   TraceSink& sink_;
   ImportLog log_;
+  Progress progress_;
   RankNames ranks_;
   std::string world_size_file_;
   std::optional<int32_t> world_size_;
@@ -179,7 +196,8 @@ void Import::ReadFile(const PlannedFile& file) {
     ++trace_members_;
     return;
   }
-  ForEachMember(file.path, log_, [&](const Member& member) { ReadMember(file, member); });
+  ForEachMember(file.path, progress_, log_,
+                [&](const Member& member) { ReadMember(file, member); });
 }
 
 void Import::ReadMember(const PlannedFile& file, const Member& member) {

@@ -38,12 +38,15 @@ void CheckExpansion(const std::string& file, int64_t read_bytes, int64_t expande
 
 class FileStream final : public ByteStream {
  public:
-  explicit FileStream(const std::filesystem::path& path) : file_(std::fopen(path.c_str(), "rb")) {
+  FileStream(const std::filesystem::path& path, Progress* progress)
+      : file_(std::fopen(path.c_str(), "rb")), progress_(progress) {
     if (!file_)
       throw DataError(fmt::format("cannot read {}: {}", path.string(), std::strerror(errno)));
   }
   std::size_t Read(char* out, std::size_t size) override {
-    return std::fread(out, 1, size, file_.get());
+    const std::size_t count = std::fread(out, 1, size, file_.get());
+    if (progress_ != nullptr) progress_->Add(static_cast<int64_t>(count));
+    return count;
   }
 
  private:
@@ -51,6 +54,7 @@ class FileStream final : public ByteStream {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
   std::unique_ptr<std::FILE, Closer> file_;
+  Progress* progress_;
 };
 
 /// Expands gzip, members behind one another included. Unlike libarchive it gives all that can be
@@ -259,9 +263,9 @@ std::size_t ArchiveReader::State::Read(char* out, std::size_t size) {
   return count;
 }
 
-ArchiveReader::ArchiveReader(const std::filesystem::path& path)
+ArchiveReader::ArchiveReader(const std::filesystem::path& path, Progress* progress)
     : state_(std::make_unique<State>()) {
-  state_->file = std::make_unique<FileStream>(path);
+  state_->file = std::make_unique<FileStream>(path, progress);
   state_->Open(*state_->file, path.string());
 }
 

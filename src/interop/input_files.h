@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "src/core/progress.h"
+
 namespace teller::interop {
 
 /// Bytes of one input from begin to end.
@@ -50,7 +52,9 @@ class PeekableStream final : public ByteStream {
 class ArchiveReader {
  public:
   /// Throws DataError when the file cannot be opened.
-  explicit ArchiveReader(const std::filesystem::path& path);
+  /// @param progress  told of the file's bytes as they are read; may be null, must outlive the
+  /// reader
+  explicit ArchiveReader(const std::filesystem::path& path, Progress* progress = nullptr);
   /// Reads what another stream holds, for compressed members of a tar. `in` must outlive the
   /// reader.
   ArchiveReader(ByteStream& in, std::string name);

@@ -82,7 +82,7 @@ std::optional<int64_t> OperandBytes(std::string_view dims, std::string_view type
 
 }  // namespace
 
-KinetoEvents::KnownCategory& KinetoEvents::FindCategory(const ChromeEvent& event) {
+KinetoEvents::Category KinetoEvents::Classify(std::string_view name) {
   using Named = std::pair<std::string_view, Category>;
   constexpr std::array<Named, 28> kNames = {{
       {"cpu_op", Category::kOperator},
@@ -114,32 +114,29 @@ KinetoEvents::KnownCategory& KinetoEvents::FindCategory(const ChromeEvent& event
       {"CPU functions", Category::kOperator},  // the autograd profiler names no category
       {"CUDA functions", Category::kKernel},
   }};
-  std::string_view name = event.category;
-  if (name.empty())
-    name = event.phase == "X" && IsQuoted(event.process) ? Unquoted(event.process) : event.phase;
-  const bool nameless = event.category.empty() && name == event.phase;
-  const auto matches = [&](const KnownCategory& known) {
-    return nameless
-               ? known.name.size() == name.size() + 3 &&
-                     known.name.compare(3, name.size(), name) == 0 && known.name.starts_with("ph:")
-               : known.name == name;
-  };
-  if (last_category_ < categories_.size() && matches(categories_[last_category_]))
-    return categories_[last_category_];
-  for (std::size_t i = 0; i < categories_.size(); ++i) {
-    if (!matches(categories_[i])) continue;
-    last_category_ = i;
-    return categories_[i];
-  }
-  constexpr std::size_t kMaxCategories = 256;
-  if (categories_.size() >= kMaxCategories) return categories_.back();
-  Category category = Category::kUnknown;
   for (const Named& named : kNames) {
-    if (!nameless && named.first == name) category = named.second;
+    if (named.first == name) return named.second;
   }
-  last_category_ = categories_.size();
-  return categories_.emplace_back(
-      KnownCategory{(nameless ? "ph:" : "") + std::string(name), category, 0});
+  return Category::kUnknown;
+}
+
+KinetoEvents::KnownCategory& KinetoEvents::FindCategory(std::string_view name) {
+  if (last_category_ < categories_.size() && categories_[last_category_].name == name)
+    return categories_[last_category_];
+  const auto found = std::find_if(categories_.begin(), categories_.end(),
+                                  [&](const KnownCategory& known) { return known.name == name; });
+  last_category_ = static_cast<std::size_t>(found - categories_.begin());
+  if (found != categories_.end()) return *found;
+  constexpr std::size_t kMaxCategories = 256;
+  if (categories_.size() == kMaxCategories) return categories_.back();
+  return categories_.emplace_back(KnownCategory{std::string(name), Classify(name), 0});
+}
+
+KinetoEvents::KnownCategory& KinetoEvents::CategoryOf(const ChromeEvent& event) {
+  if (!event.category.empty()) return FindCategory(event.category);
+  // The autograd profiler says 'CPU functions' or 'CUDA functions' where others have a process.
+  if (event.phase == "X" && IsQuoted(event.process)) return FindCategory(Unquoted(event.process));
+  return FindCategory("ph:" + std::string(event.phase));
 }
 
 void KinetoEvents::Add(const ChromeEvent& event) {
@@ -147,22 +144,28 @@ void KinetoEvents::Add(const ChromeEvent& event) {
     log_->Count("empty_event");
     return;
   }
-  KnownCategory& known = FindCategory(event);
+  KnownCategory& known = CategoryOf(event);
   ++known.count;
-  if (event.phase == "X") {
-    AddRow(event, known.category);
-  } else if (event.phase == "M") {
-    AddMetadata(event);
-  } else if (event.phase == "B" || event.phase == "b") {
-    AddRow(event, known.category);
-  } else if (event.phase == "E" || event.phase == "e") {
-    CloseRow(event);
-  } else if (event.phase == "s" || event.phase == "f" || event.phase == "t") {
-    log_->Count("skipped_flow_arrow");  // says what the correlation id says
-  } else if (event.phase == "i" || event.phase == "I" || event.phase == "n") {
-    log_->Count("skipped_instant");
-  } else {
-    log_->Count("unknown_phase", 1, trace::Severity::kError);
+  switch (event.phase.size() == 1 ? event.phase.front() : '\0') {
+    case 'X':
+    case 'B':
+    case 'b':
+      return AddRow(event, known.category);
+    case 'E':
+    case 'e':
+      return CloseRow(event);
+    case 'M':
+      return AddMetadata(event);
+    case 's':
+    case 'f':
+    case 't':
+      return log_->Count("skipped_flow_arrow");  // says what the correlation id says
+    case 'i':
+    case 'I':
+    case 'n':
+      return log_->Count("skipped_instant");
+    default:
+      return log_->Count("unknown_phase", 1, trace::Severity::kError);
   }
 }
 
@@ -326,7 +329,7 @@ void KinetoEvents::AddRow(const ChromeEvent& event, Category category) {
     SetHost(event, category, row);
     owner_.push_back(HostProcess(event));
   }
-  if (event.phase != "X") open_[OpenKey(event)].push_back({table_.size()});
+  if (event.phase != "X") open_[OpenKey(event)].push_back(table_.size());
   table_.Append(row);
 }
 
@@ -337,7 +340,7 @@ void KinetoEvents::CloseRow(const ChromeEvent& event) {
     log_->Count("end_without_begin", 1, trace::Severity::kError);
     return;
   }
-  const std::size_t row = found->second.back().row;
+  const std::size_t row = found->second.back();
   found->second.pop_back();
   table_.flags[row] &= static_cast<uint16_t>(~trace::kFlagOpen);
   if (*end < table_.begin_ns[row]) {

@@ -67,13 +67,9 @@ class KinetoEvents {
     Category category;
     int64_t count = 0;
   };
-  /// An open 'B' or 'b' event that waits for its end.
-  struct OpenEvent {
-    std::size_t row;
-  };
-
-  KnownCategory& FindCategory(const ChromeEvent& event);
-  bool SkipPhase(const ChromeEvent& event, Category category);
+  static Category Classify(std::string_view name);
+  KnownCategory& FindCategory(std::string_view name);
+  KnownCategory& CategoryOf(const ChromeEvent& event);
   void AddMetadata(const ChromeEvent& event);
   void AddRow(const ChromeEvent& event, Category category);
   void CloseRow(const ChromeEvent& event);
@@ -105,7 +101,8 @@ class KinetoEvents {
   std::vector<int64_t> process_events_;
   std::unordered_map<int64_t, int32_t> process_index_;
   std::unordered_map<int64_t, std::string> process_names_;
-  std::unordered_map<std::string, std::vector<OpenEvent>> open_;
+  std::unordered_map<std::string, std::vector<std::size_t>>
+      open_;  ///< rows that wait for their end
 };
 
 }  // namespace teller::interop

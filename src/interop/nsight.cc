@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "src/core/error.h"
+#include "src/core/progress.h"
 #include "src/interop/device_tracks.h"
 #include "src/interop/event_class.h"
 #include "src/interop/log_lines.h"
@@ -139,6 +140,7 @@ class NsightImport {
       open_ranges_;  ///< by process; they end with the session
   bool needs_launcher_ = false;
   int64_t event_tables_ = 0;
+  Progress progress_{"reading the report", 0, "events"};
 };
 
 bool NsightImport::Begin(std::string_view table) {
@@ -288,6 +290,7 @@ void NsightImport::Add(Process& process, const trace::Event& event) {
   ++process.events;
   process.pending.Append(event);
   if (process.pending.size() < kBatchRows) return;
+  progress_.Add(kBatchRows);
   sink_.Append(process.imported.index, process.pending);
   process.pending.Clear();
 }

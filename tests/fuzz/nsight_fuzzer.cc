@@ -1,9 +1,10 @@
-// SQLite exports of Nsight Systems. The database is a file in memory.
-#include <sys/mman.h>
+// SQLite exports of Nsight Systems.
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "src/core/error.h"
@@ -11,14 +12,17 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   using namespace teller::interop;
-  const int file = memfd_create("nsight_fuzzer", 0);
-  if (file < 0 || write(file, data, size) != static_cast<ssize_t>(size)) std::abort();
+  // SQLite opens paths only.
+  static const std::filesystem::path path =
+      std::filesystem::path("/dev/shm") / ("teller-nsight-fuzzer-" + std::to_string(getpid()));
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
   MemoryTrace trace;
   ImportLog log;
   try {
-    ImportNsight("/proc/self/fd/" + std::to_string(file), {}, trace, log);
+    ImportNsight(path, {}, trace, log);
   } catch (const teller::DataError&) {
   }
-  close(file);
+  std::filesystem::remove(path);
   return 0;
 }
