@@ -11,6 +11,7 @@ namespace {
 
 using localize::BaselineOperator;
 using localize::RobustStat;
+using localize::TailedStat;
 
 // Flat images of the rows: a column is a member.
 struct FlatRow {
@@ -23,12 +24,15 @@ struct FlatRow {
 struct FlatOperatorRow {
   int32_t op = 0;
   localize::Measure measure{};
-  float ratio_median = 0, ratio_spread = 0;
+  float ratio_median = 0, ratio_spread = 0, ratio_tail = 0;
   uint32_t ratio_count = 0;
-  float typical_median = 0, typical_spread = 0;
+  float typical_median = 0, typical_spread = 0, typical_tail = 0;
   uint32_t typical_count = 0;
-  float contrast_median = 0, contrast_spread = 0;
+  float lower_median = 0, lower_spread = 0, lower_tail = 0;
+  uint32_t lower_count = 0;
+  float contrast_median = 0, contrast_spread = 0, contrast_tail = 0;
   uint32_t contrast_count = 0;
+  float node_tail = 0;
 };
 
 constexpr auto kOperatorFields = [](auto visit) {
@@ -50,13 +54,21 @@ constexpr auto kOperatorRowFields = [](auto visit) {
   visit("measure", &FlatOperatorRow::measure);
   visit("ratio_median", &FlatOperatorRow::ratio_median);
   visit("ratio_spread", &FlatOperatorRow::ratio_spread);
+  visit("ratio_tail", &FlatOperatorRow::ratio_tail);
   visit("ratio_count", &FlatOperatorRow::ratio_count);
   visit("typical_median", &FlatOperatorRow::typical_median);
   visit("typical_spread", &FlatOperatorRow::typical_spread);
+  visit("typical_tail", &FlatOperatorRow::typical_tail);
   visit("typical_count", &FlatOperatorRow::typical_count);
+  visit("lower_median", &FlatOperatorRow::lower_median);
+  visit("lower_spread", &FlatOperatorRow::lower_spread);
+  visit("lower_tail", &FlatOperatorRow::lower_tail);
+  visit("lower_count", &FlatOperatorRow::lower_count);
   visit("contrast_median", &FlatOperatorRow::contrast_median);
   visit("contrast_spread", &FlatOperatorRow::contrast_spread);
+  visit("contrast_tail", &FlatOperatorRow::contrast_tail);
   visit("contrast_count", &FlatOperatorRow::contrast_count);
+  visit("node_tail", &FlatOperatorRow::node_tail);
 };
 
 std::vector<FlatRow> Flatten(const std::vector<localize::BaselineRow>& rows) {
@@ -71,9 +83,22 @@ std::vector<FlatRow> Flatten(const std::vector<localize::BaselineRow>& rows) {
 std::vector<FlatOperatorRow> Flatten(const std::vector<localize::OperatorRow>& rows) {
   std::vector<FlatOperatorRow> flat;
   for (const localize::OperatorRow& row : rows) {
-    flat.push_back({row.op, row.measure, row.ratio.median, row.ratio.spread, row.ratio.count,
-                    row.typical.median, row.typical.spread, row.typical.count, row.contrast.median,
-                    row.contrast.spread, row.contrast.count});
+    FlatOperatorRow& out = flat.emplace_back();
+    out.op = row.op;
+    out.measure = row.measure;
+    const auto put = [](const TailedStat& stat, float& median, float& spread, float& tail,
+                        uint32_t& count) {
+      median = stat.median;
+      spread = stat.spread;
+      tail = stat.tail;
+      count = stat.count;
+    };
+    put(row.ratio, out.ratio_median, out.ratio_spread, out.ratio_tail, out.ratio_count);
+    put(row.typical, out.typical_median, out.typical_spread, out.typical_tail, out.typical_count);
+    put(row.lower, out.lower_median, out.lower_spread, out.lower_tail, out.lower_count);
+    put(row.contrast, out.contrast_median, out.contrast_spread, out.contrast_tail,
+        out.contrast_count);
+    out.node_tail = row.node_tail;
   }
   return flat;
 }
@@ -84,9 +109,16 @@ localize::BaselineRow Unflatten(const FlatRow& row) {
 }
 
 localize::OperatorRow Unflatten(const FlatOperatorRow& row) {
-  return {row.op, row.measure, RobustStat{row.ratio_median, row.ratio_spread, row.ratio_count},
-          RobustStat{row.typical_median, row.typical_spread, row.typical_count},
-          RobustStat{row.contrast_median, row.contrast_spread, row.contrast_count}};
+  const auto stat = [](float median, float spread, float tail, uint32_t count) {
+    return TailedStat{RobustStat{median, spread, count}, tail};
+  };
+  return {row.op,
+          row.measure,
+          stat(row.ratio_median, row.ratio_spread, row.ratio_tail, row.ratio_count),
+          stat(row.typical_median, row.typical_spread, row.typical_tail, row.typical_count),
+          stat(row.lower_median, row.lower_spread, row.lower_tail, row.lower_count),
+          stat(row.contrast_median, row.contrast_spread, row.contrast_tail, row.contrast_count),
+          row.node_tail};
 }
 
 }  // namespace

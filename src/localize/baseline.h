@@ -41,20 +41,29 @@ struct BaselineRow {
   RobustStat stat;
 };
 
-/// How the sum over all instances of an operator on one rank departs from its expectation in
-/// healthy steps: log((observed + 10 us) / (expected + 10 us)).
+/// A robust stat with the weight of its upper tail: healthy times on a shared host are far from
+/// normal, and each operator's in its own way.
+struct TailedStat : RobustStat {
+  float tail = 0;  ///< 99th percentile of (value - median) / spread in healthy steps
+};
+
+/// How all instances of an operator on one rank together depart from their expectation in healthy
+/// steps.
 struct OperatorRow {
   int32_t op = 0;
   Measure measure{};
-  RobustStat ratio;
-  RobustStat typical;   ///< each instance cut at three spreads above its expectation, so that one
-                        ///< outlier does not pass for a slow operator
-  RobustStat contrast;  ///< `typical` less the median of the other ranks
+  TailedStat ratio;    ///< log((observed + 10 us) / (expected + 10 us)) of their sums
+  TailedStat typical;  ///< the same, each instance cut at three spreads above its expectation, so
+                       ///< that one outlier does not pass for a slow operator
+  TailedStat
+      lower;  ///< lower quartile of their log-time residuals: noise adds time, but not to all
+  TailedStat contrast;  ///< `typical` less the median of the other ranks
+  float node_tail = 0;  ///< 99th percentile of single instances' standardised residuals
 };
 
 /// The kinds of evidence; each measure of each is a channel with a scale of its own.
-enum class Evidence : uint8_t { kNode = 0, kOperator = 1, kTypical = 2, kContrast = 3 };
-inline constexpr int kEvidenceCount = 4;
+enum class Evidence : uint8_t { kNode = 0, kOperator = 1, kTypical = 2, kLower = 3, kContrast = 4 };
+inline constexpr int kEvidenceCount = 5;
 inline constexpr int kChannelCount = kEvidenceCount * kMeasureCount;
 constexpr std::size_t ChannelOf(Evidence evidence, Measure measure) {
   return static_cast<std::size_t>(evidence) * kMeasureCount + static_cast<std::size_t>(measure);

@@ -19,9 +19,11 @@ enum class Measure : uint8_t {
                      ///< end to the begin
   kWait = 4,  ///< collectives: from their begin to the last starter's; points at that rank, never
               ///< blamed itself
-  kTransfer = 5  ///< collectives: from the last starter's begin to their end
+  kTransfer = 5,  ///< collectives: from the last starter's begin to their end
+  kStep = 6  ///< the step's root on its rank: how long the whole step took; counts for the step's
+             ///< score, never blamed
 };
-inline constexpr int kMeasureCount = 6;
+inline constexpr int kMeasureCount = 7;
 
 /// One suspicious node of one step: the worst instance of an operator on a rank. `z` is a
 /// standardised residual against the healthy baseline, scaled per run by its calibration window.

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -172,24 +171,46 @@ class RowFitter {
   std::map<RowKey, RobustStat> fitted_;
 };
 
+TailedStat FitTailed(std::vector<float>& values) {
+  TailedStat stat{FitRobust(values)};
+  if (values.empty()) return stat;
+  stat.tail = (Quantile(values, 0.99) - stat.median) / std::max(stat.spread, 0.01f);
+  return stat;
+}
+
+/// What healthy steps say of one operator and measure.
+struct OperatorSamples {
+  std::vector<float> ratio, typical, lower, contrast, node_z;
+};
+
 std::vector<OperatorRow> FitOperatorRows(const Baseline& baseline, std::span<const RunView> views) {
-  std::map<std::pair<int32_t, Measure>, std::array<std::vector<float>, 3>> values;
+  std::map<std::pair<int32_t, Measure>, OperatorSamples> samples;
   for (const RunView& view : views) {
     Scorer scorer(baseline, view.run->symbols, view.scale);
     for (const StepForest* step : view.healthy) {
       const std::vector<NodeScore> nodes = scorer.ScoreNodes(*step).nodes;
+      for (const NodeScore& node : nodes) {
+        if (node.width == 0) continue;
+        samples[{node.op, node.reading.measure}].node_z.push_back(node.residual / node.width);
+      }
       for (const OperatorScore& op : scorer.ScoreOperators(*step, nodes)) {
-        auto& [ratio, typical, contrast] = values[{op.op, op.measure}];
-        ratio.push_back(op.ratio);
-        typical.push_back(op.typical);
-        if (!std::isnan(op.contrast)) contrast.push_back(op.contrast);
+        OperatorSamples& of = samples[{op.op, op.measure}];
+        of.ratio.push_back(op.ratio);
+        of.typical.push_back(op.typical);
+        of.lower.push_back(op.lower);
+        if (!std::isnan(op.contrast)) of.contrast.push_back(op.contrast);
       }
     }
   }
   std::vector<OperatorRow> rows;
-  for (auto& [key, samples] : values) {
-    rows.push_back({key.first, key.second, FitRobust(samples[0]), FitRobust(samples[1]),
-                    FitRobust(samples[2])});
+  for (auto& [key, of] : samples) {
+    OperatorRow row{.op = key.first, .measure = key.second};
+    row.ratio = FitTailed(of.ratio);
+    row.typical = FitTailed(of.typical);
+    row.lower = FitTailed(of.lower);
+    row.contrast = FitTailed(of.contrast);
+    if (!of.node_z.empty()) row.node_tail = Quantile(of.node_z, 0.99);
+    rows.push_back(row);
   }
   return rows;
 }
@@ -261,6 +282,7 @@ void AddChannelMaxima(Scorer& scorer, const StepForest& step, ChannelMaxima& max
   for (const OperatorScore& op : scorer.ScoreOperators(step, nodes)) {
     raise(Evidence::kOperator, op.measure, op.z);
     raise(Evidence::kTypical, op.measure, op.typical_z);
+    raise(Evidence::kLower, op.measure, op.lower_z);
     raise(Evidence::kContrast, op.measure, op.contrast_z);
   }
   for (std::size_t c = 0; c < most.size(); ++c) maxima[c].push_back(most[c]);
@@ -339,8 +361,13 @@ void CheckBaseline(const Baseline& baseline) {
     if (row.op < 0 || row.op >= operators) fail("an operator row refers to no operator");
     if (static_cast<int>(row.measure) >= kMeasureCount)
       fail("an operator row has no known measure");
-    if (!finite(row.ratio) || !finite(row.typical) || !finite(row.contrast))
+    const bool tails = std::isfinite(row.ratio.tail) && std::isfinite(row.typical.tail) &&
+                       std::isfinite(row.lower.tail) && std::isfinite(row.contrast.tail) &&
+                       std::isfinite(row.node_tail);
+    if (!tails || !finite(row.ratio) || !finite(row.typical) || !finite(row.lower) ||
+        !finite(row.contrast)) {
       fail("an operator row is not finite");
+    }
   }
   if (!baseline.channel_scale.empty() && baseline.channel_scale.size() != kChannelCount) {
     fail("expected " + std::to_string(kChannelCount) + " channel scales, found " +

@@ -61,7 +61,7 @@ std::vector<RunScale::Row> NodeScales(const std::map<OperatorKey, std::vector<No
 
 /// Log-ratios of one operator in a calibration window.
 struct Ratios {
-  std::vector<float> ratio, typical, contrast;
+  std::vector<float> ratio, typical, lower, contrast;
 };
 
 std::map<OperatorKey, Ratios> Departures(Scorer& scorer,
@@ -73,6 +73,7 @@ std::map<OperatorKey, Ratios> Departures(Scorer& scorer,
       Ratios& ratios = found[{op.rank, op.op, op.measure}];
       ratios.ratio.push_back(op.ratio);
       ratios.typical.push_back(op.typical);
+      ratios.lower.push_back(op.lower);
       if (!std::isnan(op.contrast)) ratios.contrast.push_back(op.contrast);
     }
   }
@@ -97,6 +98,7 @@ void AddDepartures(const Baseline& baseline, std::map<OperatorKey, Ratios> ratio
     Ratios& found = ratios[{row.rank, row.op, row.measure}];
     row.ratio = FitDeparture(found.ratio, of->second->ratio);
     row.typical = FitDeparture(found.typical, of->second->typical);
+    row.lower = FitDeparture(found.lower, of->second->lower);
     row.contrast = FitDeparture(found.contrast, of->second->contrast);
   }
 }
@@ -146,7 +148,10 @@ class StepLocalizer {
     std::stable_sort(suspects_.candidates.begin(), suspects_.candidates.end(),
                      [](const Candidate& a, const Candidate& b) { return a.z > b.z; });
     DropRepeatedNodes();
-    suspects_.score = suspects_.candidates.empty() ? 0 : std::max(0.0f, suspects_.candidates[0].z);
+    suspects_.score = std::max(0.0f, step_z_);
+    if (!suspects_.candidates.empty()) {
+      suspects_.score = std::max(suspects_.score, suspects_.candidates[0].z);
+    }
     suspects_.p_value = state_.PValue(suspects_.score);
     for (Candidate& candidate : suspects_.candidates)
       candidate.p_value = state_.PValue(candidate.z);
@@ -195,6 +200,7 @@ class StepLocalizer {
   float OperatorZ(const OperatorScore& op) const {
     return std::max({op.z * state_.Scale(Evidence::kOperator, op.measure),
                      op.typical_z * state_.Scale(Evidence::kTypical, op.measure),
+                     op.lower_z * state_.Scale(Evidence::kLower, op.measure),
                      op.contrast_z * state_.Scale(Evidence::kContrast, op.measure)});
   }
 
@@ -204,11 +210,15 @@ class StepLocalizer {
       suspects_.wait_z = std::max(suspects_.wait_z, z);
       return;
     }
+    if (op.measure == Measure::kStep) {
+      step_z_ = std::max(step_z_, z);
+      return;
+    }
     Candidate& candidate = CandidateOf(nodes_[op.worst]);
     candidate.z = std::max(candidate.z, z);
   }
   void AddNode(const NodeScore& node) {
-    if (node.reading.measure == Measure::kWait) return;
+    if (node.reading.measure == Measure::kWait || node.reading.measure == Measure::kStep) return;
     Candidate& candidate = CandidateOf(node);
     candidate.z =
         std::max(candidate.z, node.z * state_.Scale(Evidence::kNode, node.reading.measure));
@@ -242,7 +252,7 @@ class StepLocalizer {
     double most = wait_excess / 4;  // less does not explain the wait
     for (const NodeScore& node : nodes_) {
       const StepNode& at = step_.nodes[Index(node.reading.node)];
-      if (step_.tracks[at.track].rank != rank || IsOfCollective(node)) continue;
+      if (step_.tracks[at.track].rank != rank || IsNoCause(node)) continue;
       if (at.begin_ns + at.duration_ns <= from || at.begin_ns >= collective.begin_ns) continue;
       const double excess = static_cast<double>(node.reading.observed_ns) - node.expected_ns;
       if (excess <= most) continue;
@@ -263,8 +273,8 @@ class StepLocalizer {
     candidate = Describe(*culprit);
     candidate.z = z;
   }
-  static bool IsOfCollective(const NodeScore& node) {
-    return node.reading.measure == Measure::kWait || node.reading.measure == Measure::kTransfer;
+  static bool IsNoCause(const NodeScore& node) {
+    return node.reading.measure >= Measure::kWait;  // and the whole step
   }
   int64_t PreviousCollectiveEnd(RankId rank, int64_t before_ns) const {
     int64_t end = INT64_MIN;
@@ -295,6 +305,7 @@ class StepLocalizer {
   std::vector<OperatorScore> operators_;
   const std::vector<NodeScore>& nodes_;
   const std::vector<NodeId>& last_starter_;
+  float step_z_ = 0;
   std::vector<std::size_t> keys_;  // by candidate: its rank and slot
   StepSuspects suspects_;
 };

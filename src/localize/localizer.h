@@ -24,7 +24,7 @@ struct RunScale {
     struct Departure {
       float shift = 0, spread = 1;
     };
-    Departure ratio, typical, contrast;
+    Departure ratio, typical, lower, contrast;
   };
   std::vector<Row> rows;  ///< by (rank, op, measure)
 };

@@ -210,9 +210,12 @@ class StepReader {
     } else {
       ReadOwnTime(i);
     }
+    // Below a synthetic root a thread may simply have had nothing to do.
     const bool below_engine =
-        node.parent == kNoNode || step_.nodes[Index(node.parent)].layer == Layer::kEngine;
+        node.parent == kNoNode || (step_.nodes[Index(node.parent)].layer == Layer::kEngine &&
+                                   !IsSynthetic(step_.nodes[Index(node.parent)]));
     if (below_engine && node.gap_before_ns >= 0) Put(i, Measure::kGapBefore, gap_[i]);
+    if (node.parent == kNoNode) Put(i, Measure::kStep, node.duration_ns);
   }
 
   void ReadOwnTime(std::size_t i) {

@@ -31,6 +31,11 @@ double MaterialNs(const StepForest& step) {
   return kMaterialShare * static_cast<double>(std::max<int64_t>(1, step.end_ns - step.begin_ns));
 }
 
+/// Operators whose healthy tail is heavier than a normal's (2.3) by more than this much need more
+/// to stand out.
+constexpr float kUsualTail = 3;
+float TailFactor(float tail) { return std::max(1.0f, tail / kUsualTail); }
+
 /// A residual counts in full where its time matters; falling short is not damped. Far out, where
 /// all are sure, the time lost decides more than the odds.
 float Damp(double z, double excess_ns, double material_ns) {
@@ -135,8 +140,10 @@ void Scorer::ScoreNode(NodeScore& score, const Row& row, double material_ns) con
         std::exp(static_cast<double>(row.median + scale.row.shift + kCutWidths * score.width)) -
         1000;
   }
-  score.z = Damp(static_cast<double>(score.residual / score.width), observed - score.expected_ns,
-                 material_ns);
+  const OperatorRow* of = operator_row_[SlotOf(score.op, score.reading.measure)];
+  const float factor = of == nullptr ? 1 : TailFactor(of->node_tail);
+  score.z = Damp(static_cast<double>(score.residual / (score.width * factor)),
+                 observed - score.expected_ns, material_ns);
 }
 
 ScoredStep Scorer::ScoreNodes(const StepForest& step) {
@@ -190,6 +197,7 @@ std::vector<OperatorScore> Scorer::ScoreOperators(const StepForest& step,
     score.ratio = LogRatio(score.observed_ns, score.expected_ns);
     score.typical = LogRatio(score.cut_ns, score.expected_ns);
   }
+  Lower(scores, nodes);
   Contrast(scores, ranks);
   const double material_ns = MaterialNs(step);
   for (OperatorScore& score : scores) {
@@ -197,6 +205,17 @@ std::vector<OperatorScore> Scorer::ScoreOperators(const StepForest& step,
     index_[static_cast<std::size_t>(score.rank) * slots() + SlotOf(score.op, score.measure)] = -1;
   }
   return scores;
+}
+
+void Scorer::Lower(std::vector<OperatorScore>& scores, std::span<const NodeScore> nodes) {
+  residuals_.resize(std::max(residuals_.size(), scores.size()));
+  for (std::size_t s = 0; s < scores.size(); ++s) residuals_[s].clear();
+  for (const NodeScore& node : nodes) {
+    const int32_t at = index_[static_cast<std::size_t>(node.rank) * slots() +
+                              SlotOf(node.op, node.reading.measure)];
+    residuals_[static_cast<std::size_t>(at)].push_back(node.residual);
+  }
+  for (std::size_t s = 0; s < scores.size(); ++s) scores[s].lower = Quantile(residuals_[s], 0.25);
 }
 
 void Scorer::Contrast(std::vector<OperatorScore>& scores, std::size_t ranks) const {
@@ -219,14 +238,16 @@ void Scorer::Standardise(OperatorScore& score, double material_ns) const {
   if (row == nullptr) return;
   const RunScale::Row& run = ScaleOf(score.rank, slot).row;
   const double excess = score.observed_ns - score.expected_ns;
-  const auto standard = [&](float value, const RobustStat& stat, RunScale::Row::Departure of_run) {
+  const auto standard = [&](float value, const TailedStat& stat, RunScale::Row::Departure of_run) {
     if (stat.count == 0 || std::isnan(value)) return 0.0f;
-    const float width = std::max(stat.spread, kOperatorSpreadFloor) * of_run.spread;
+    const float width =
+        std::max(stat.spread, kOperatorSpreadFloor) * of_run.spread * TailFactor(stat.tail);
     return Damp(static_cast<double>((value - stat.median - of_run.shift) / width), excess,
                 material_ns);
   };
   score.z = standard(score.ratio, row->ratio, run.ratio);
   score.typical_z = standard(score.typical, row->typical, run.typical);
+  score.lower_z = standard(score.lower, row->lower, run.lower);
   score.contrast_z = standard(score.contrast, row->contrast, run.contrast);
 }
 

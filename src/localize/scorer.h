@@ -44,9 +44,9 @@ struct OperatorScore {
   int32_t op = 0;
   Measure measure{};
   double observed_ns = 0, expected_ns = 0, cut_ns = 0;
-  float ratio = 0, typical = 0,
-        contrast = 0;  ///< as in OperatorRow; contrast is NaN where no other rank has it
-  float z = 0, typical_z = 0, contrast_z = 0;
+  float ratio = 0, typical = 0, lower = 0;
+  float contrast = 0;  ///< all as in OperatorRow; NaN where no other rank has it
+  float z = 0, typical_z = 0, lower_z = 0, contrast_z = 0;
   uint32_t worst = 0;  ///< index of the NodeScore with the largest excess
 };
 
@@ -91,6 +91,7 @@ class Scorer {
   void ScoreNode(NodeScore& score, const Row& row, double material_ns) const;
   void Standardise(OperatorScore& score, double material_ns) const;
   void Contrast(std::vector<OperatorScore>& scores, std::size_t ranks) const;
+  void Lower(std::vector<OperatorScore>& scores, std::span<const NodeScore> nodes);
 
   const Baseline& baseline_;
   OperatorTable operators_;
@@ -98,6 +99,7 @@ class Scorer {
   std::vector<PhaseRows> resolved_;                // by phase and bucket
   std::vector<const OperatorRow*> operator_row_;   // by slot
   std::vector<std::vector<Scale>> scale_;          // by rank, slot
+  std::vector<std::vector<float>> residuals_;      // scratch: by OperatorScore
   std::vector<int32_t> index_;                     // scratch: by rank and slot, its OperatorScore
 };
 

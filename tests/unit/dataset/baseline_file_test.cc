@@ -20,8 +20,13 @@ BaselineFile Example() {
   file.baseline.operators = {{"linear", trace::Layer::kBackend}, {"(any)", trace::Layer::kBackend}};
   file.baseline.rows = {{{0, Measure::kDuration, -1, -1, -1}, RobustStat{10, 0.5f, 40}},
                         {{0, Measure::kHostSelf, 3, 2, 1}, RobustStat{9, 0.25f, 30}}};
-  file.baseline.operator_rows = {
-      {0, Measure::kDuration, RobustStat{1, 2, 3}, RobustStat{4, 5, 6}, RobustStat{7, 8, 9}}};
+  file.baseline.operator_rows = {{0,
+                                  Measure::kDuration,
+                                  {RobustStat{1, 2, 3}, 10},
+                                  {RobustStat{4, 5, 6}, 11},
+                                  {RobustStat{12, 13, 14}, 15},
+                                  {RobustStat{7, 8, 9}, 16},
+                                  17}};
   file.baseline.channel_scale.assign(localize::kChannelCount, 0.5f);
   file.baseline.healthy_maxima = {1, 2, 4};
   file.inputs = {{"steps.h5", "aa"}};
@@ -44,6 +49,8 @@ TEST_F(BaselineFileTest, ReadsWhatWasWritten) {
   ASSERT_EQ(found.baseline.operator_rows.size(), 1u);
   EXPECT_EQ(found.baseline.operator_rows[0].typical.spread, 5);
   EXPECT_EQ(found.baseline.operator_rows[0].contrast.count, 9u);
+  EXPECT_EQ(found.baseline.operator_rows[0].lower.tail, 15);
+  EXPECT_EQ(found.baseline.operator_rows[0].node_tail, 17);
   EXPECT_EQ(found.baseline.channel_scale, Example().baseline.channel_scale);
   EXPECT_EQ(found.baseline.healthy_maxima, Example().baseline.healthy_maxima);
   EXPECT_EQ(found.inputs, Example().inputs);
