@@ -64,7 +64,7 @@ struct OffsetFit {
   int64_t residual_ns = 0;   ///< median distance of the best exchanges' guesses from the fit
   int64_t error_ns = 0;      ///< the offset is at most so far off, by the bounds of all exchanges
   bool asymmetric = false;   ///< even the best exchanges leave a large error: a delay of the whole
-                            ///< run in one direction cannot be told from an offset
+                             ///< run in one direction cannot be told from an offset
 };
 
 /// Lower-envelope fit. Exchanges with the least round trips in each part of the run, without the
