@@ -1,6 +1,8 @@
 #include "src/experiment/run_experiment.h"
 
 #include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -10,6 +12,7 @@
 #include "src/experiment/campaign.h"
 #include "src/experiment/pipeline_stages.h"
 #include "src/experiment/report.h"
+#include "src/model/model_loader.h"
 
 namespace teller::experiment {
 namespace fs = std::filesystem;
@@ -43,15 +46,49 @@ StageSummary& SummaryOf(const std::string& kind, std::vector<StageSummary>& kind
   return found != kinds.end() ? *found : kinds.emplace_back(StageSummary{.kind = kind});
 }
 
-/// Engine, load generator and agent must be there only where a run is still to be recorded.
+bool AnyOpen(const std::vector<StageId>& stages, const std::vector<StageState>& states) {
+  return std::any_of(stages.begin(), stages.end(), [&](StageId stage) {
+    return !states[static_cast<std::size_t>(stage)].cached();
+  });
+}
+
+/// Opens the model library in a child, so that torch never enters this process, which forks. Throws
+/// UnavailableError with the loader's line.
+void CheckModelLibrary() {
+  int ends[2];
+  if (::pipe(ends) != 0) throw DeviceError("no pipe to check the model library with");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::string failure;
+    try {
+      model::ModelLibrary::Open();
+    } catch (const Error& error) {
+      failure = error.what();
+    }
+    const bool told =
+        ::write(ends[1], failure.data(), failure.size()) == static_cast<ssize_t>(failure.size());
+    ::_exit(told && failure.empty() ? 0 : 1);
+  }
+  ::close(ends[1]);
+  std::string failure(4096, '\0');
+  failure.resize(static_cast<std::size_t>(
+      std::max<ssize_t>(0, ::read(ends[0], failure.data(), failure.size()))));
+  ::close(ends[0]);
+  int status = 0;
+  const bool ended = child > 0 && ::waitpid(child, &status, 0) == child;
+  if (!ended || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    throw UnavailableError(failure.empty() ? "the model library cannot be opened: its process died"
+                                           : failure);
+  }
+}
+
+/// What an experiment needs must be there before hours of work: engine, load generator and agent
+/// where a run is still to be recorded, the model library where something is still to be trained.
 void CheckAvailable(const ExperimentConfig& config, const Pipeline& pipeline,
                     const StageStore& store) {
-  if (!config.campaign) return;
   const std::vector<StageState> states = LookUp(pipeline.plan, store);
-  const bool must_record =
-      std::any_of(pipeline.runs.begin(), pipeline.runs.end(),
-                  [&](StageId run) { return !states[static_cast<std::size_t>(run)].cached(); });
-  if (must_record) CheckCampaignAvailable(*config.campaign);
+  if (config.campaign && AnyOpen(pipeline.runs, states)) CheckCampaignAvailable(*config.campaign);
+  if (AnyOpen(pipeline.models, states)) CheckModelLibrary();
 }
 
 }  // namespace
