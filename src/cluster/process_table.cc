@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -69,22 +70,27 @@ bool IsAlive(pid_t pid, uint64_t start_ticks) {
 
 std::vector<pid_t> AllProcesses() { return Numbers("/proc"); }
 
-std::vector<pid_t> Descendants(pid_t root) {
-  std::vector<ProcessStat> table;
-  for (const pid_t pid : AllProcesses()) {
-    if (auto stat = ReadProcessStat(pid)) table.push_back(std::move(*stat));
-  }
+std::vector<pid_t> DescendantsIn(std::span<const ProcessStat> table, pid_t root) {
   std::vector<pid_t> found, frontier{root};
+  std::set<pid_t> seen{root};
   while (!frontier.empty()) {
     const pid_t parent = frontier.back();
     frontier.pop_back();
     for (const ProcessStat& stat : table) {
-      if (stat.parent != parent || stat.pid == root) continue;
+      if (stat.parent != parent || !seen.insert(stat.pid).second) continue;
       frontier.push_back(stat.pid);
       if (stat.state != 'Z' && stat.state != 'X') found.push_back(stat.pid);
     }
   }
   return found;
+}
+
+std::vector<pid_t> Descendants(pid_t root) {
+  std::vector<ProcessStat> table;
+  for (const pid_t pid : AllProcesses()) {
+    if (auto stat = ReadProcessStat(pid)) table.push_back(std::move(*stat));
+  }
+  return DescendantsIn(table, root);
 }
 
 int64_t RunQueueWaitNs(pid_t pid, pid_t thread) { return ReadSchedstat(pid, thread).second; }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,10 @@ bool IsAlive(pid_t pid, uint64_t start_ticks);
 /// Live descendants of a process, parents before children; zombies and the process itself are left
 /// out.
 std::vector<pid_t> Descendants(pid_t root);
+
+/// The same within a table that was read process by process: where pids were reused meanwhile,
+/// parents may form a circle, and each process is still named once.
+std::vector<pid_t> DescendantsIn(std::span<const ProcessStat> table, pid_t root);
 
 /// Inode of a namespace of a process ('net', 'mnt', ...); 0 where it cannot be read.
 uint64_t NamespaceInode(pid_t pid, const char* kind);

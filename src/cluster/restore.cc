@@ -213,6 +213,21 @@ void UndoJournal(const OldJournal& journal, bool dry_run, std::vector<Leftover>&
   if (!dry_run && !failed) fs::remove(journal.path, ignored);
 }
 
+/// A runner killed before its journal had a name left '.RUN_ID.PID.partial': it had changed nothing
+/// yet.
+void RemoveUnnamedJournals(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> unnamed;
+  for (const auto& file : fs::directory_iterator(folder, error)) {
+    if (file.path().extension() == ".partial") unnamed.push_back(file.path());
+  }
+  for (const fs::path& path : unnamed) {
+    const std::string owner = path.stem().extension().string();  // '.PID'
+    const pid_t pid = owner.size() > 1 ? static_cast<pid_t>(std::atoi(owner.c_str() + 1)) : 0;
+    if (pid <= 0 || !ReadProcessStat(pid)) fs::remove(path, error);
+  }
+}
+
 }  // namespace
 
 std::vector<Leftover> RestoreLeftovers(bool dry_run) {
@@ -227,6 +242,7 @@ std::vector<Leftover> RestoreLeftovers(bool dry_run) {
     const auto journal = ReadJournal(path);
     if (journal && !OwnerLives(*journal)) UndoJournal(*journal, dry_run, leftovers);
   }
+  if (!dry_run) RemoveUnnamedJournals(StateFolder() / "journal");
   return leftovers;
 }
 
