@@ -1,6 +1,7 @@
 #include "src/experiment/diagnosis_metrics.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 
@@ -163,6 +164,30 @@ Confusion ByFamily(const Confusion& confusion,
   return families;
 }
 
+namespace {
+
+/// Squared standard error of a mean over blocks (stretches, healthy times): within a block steps go
+/// together.
+template <typename Qualifies, typename Value>
+double SquaredErrorOverBlocks(std::span<const ScoredStep* const> steps, Qualifies qualifies,
+                              Value value) {
+  std::map<std::pair<std::string, int32_t>, std::pair<double, double>> blocks;  // sum, count
+  for (const ScoredStep* step : steps) {
+    if (!qualifies(*step)) continue;
+    auto& [sum, count] = blocks[{step->run_id, step->block}];
+    sum += value(*step);
+    count += 1;
+  }
+  double mean = 0, squares = 0;
+  const double n = static_cast<double>(blocks.size());
+  if (n < 2) return 0.25;  // one block says nothing of the spread: the largest variance of a rate
+  for (const auto& [key, block] : blocks) mean += block.first / block.second / n;
+  for (const auto& [key, block] : blocks) squares += std::pow(block.first / block.second - mean, 2);
+  return squares / (n - 1) / n;
+}
+
+}  // namespace
+
 AlarmRates ScoreAlarms(std::span<const ScoredStep* const> steps, double threshold) {
   const auto flagged = [threshold](const ScoredStep& step) {
     return step.score >= threshold ? 1.0 : 0.0;
@@ -176,6 +201,8 @@ AlarmRates ScoreAlarms(std::span<const ScoredStep* const> steps, double threshol
   AlarmRates rates;
   rates.placebo = MeanOver(steps, is_placebo, flagged);
   rates.healthy = MeanOver(steps, is_healthy, flagged);
+  rates.error = std::sqrt(SquaredErrorOverBlocks(steps, is_placebo, flagged) +
+                          SquaredErrorOverBlocks(steps, is_healthy, flagged));
   rates.placebo_steps =
       std::count_if(steps.begin(), steps.end(), [&](auto* step) { return is_placebo(*step); });
   rates.healthy_steps =

@@ -48,6 +48,7 @@ Confusion ByFamily(const Confusion& confusion,
 struct AlarmRates {
   double placebo = 0;
   double healthy = 0;
+  double error = 0;  ///< standard error of their difference; steps of one stretch count as one
   int64_t placebo_steps = 0;
   int64_t healthy_steps = 0;
 };

@@ -117,6 +117,20 @@ std::map<double, double> ChooseThresholds(const std::vector<ScoredStep>& validat
   return thresholds;
 }
 
+Estimate EstimateWithinRuns(const std::vector<SeedResult>& seeds, const PositiveFilter& filter,
+                            const Metric& metric) {
+  Estimate estimate = EstimateMetric(seeds, filter, metric);
+  if (std::isnan(estimate.value)) return estimate;
+  std::vector<Runs> runs;
+  for (const SeedResult& seed : seeds) runs.push_back(GroupByRun(Select(seed.test, filter)));
+  const std::vector<double> per_run = ValuePerRun(seeds, runs, metric);
+  estimate.value = MeanOfDefined(per_run);
+  estimate.low = estimate.high = kNaN;
+  estimate.is_interval = false;
+  SetRangeOverRuns(per_run, estimate);
+  return estimate;
+}
+
 Estimate EstimateMetric(const std::vector<SeedResult>& seeds, const PositiveFilter& filter,
                         const Metric& metric, uint64_t resampling_seed) {
   Estimate estimate{.value = kNaN, .low = kNaN, .high = kNaN};

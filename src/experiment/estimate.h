@@ -43,6 +43,11 @@ struct Estimate {
 
 using Metric = std::function<double(const SeedResult& seed, const StepRefs& steps)>;
 
+/// The same with the mean of the runs' own values in place of the pooled value: for controls, where
+/// runs that differ in their share of positives would pass for knowledge of steps.
+Estimate EstimateWithinRuns(const std::vector<SeedResult>& seeds, const PositiveFilter& filter,
+                            const Metric& metric);
+
 /// Evaluates a metric on the steps that `filter` leaves.
 Estimate EstimateMetric(const std::vector<SeedResult>& seeds, const PositiveFilter& filter,
                         const Metric& metric, uint64_t resampling_seed = 1);

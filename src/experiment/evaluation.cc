@@ -234,8 +234,8 @@ void AddControl(const std::string& control, const std::string& measure, const Es
 }
 
 void AddChanceControl(const MethodResult& method, std::vector<Cell>& cells) {
-  const Estimate pr_auc = EstimateMetric(method.seeds, {}, PrAuc(.5));
-  const Estimate roc_auc = EstimateMetric(
+  const Estimate pr_auc = EstimateWithinRuns(method.seeds, {}, PrAuc(.5));
+  const Estimate roc_auc = EstimateWithinRuns(
       method.seeds, {},
       [](const SeedResult&, const StepRefs& steps) { return RocAuc(ScoreSamples(steps)); });
   AddControl(method.method, "PR-AUC", pr_auc, .5, IsAtChance(pr_auc), cells);
@@ -252,12 +252,10 @@ void AddPlaceboControl(const MethodResult& model, std::vector<Cell>& cells) {
   const Estimate healthy =
       EstimateMetric(model.seeds, {},
                      [&](const SeedResult& s, const StepRefs& x) { return alarms(s, x).healthy; });
-  const AlarmRates counts = alarms(model.seeds.front(), Select(model.seeds.front().test, {}));
-  const auto variance = [](double rate, int64_t n) {
-    return n > 0 ? rate * (1 - rate) / static_cast<double>(n) : 0;
-  };
-  const double error = std::sqrt(variance(placebo.value, counts.placebo_steps) +
-                                 variance(healthy.value, counts.healthy_steps));
+  double error = 0;
+  for (const SeedResult& seed : model.seeds) {
+    error = std::max(error, alarms(seed, Select(seed.test, {})).error);
+  }
   AddControl("placebo stretches", "alarm rate (expected: the healthy rate)", placebo, healthy.value,
              placebo.value <= healthy.value + 2 * error, cells);
 }

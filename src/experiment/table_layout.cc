@@ -71,11 +71,12 @@ std::span<const TableLayout> Layouts() {
        {{"value", "value", NumberStyle::kShare, true},
         {"expected", "expected", NumberStyle::kShare},
         {"holds", "holds", NumberStyle::kYesNo}},
-       "PR-AUC and ROC-AUC at 50 % prior, where chance is 0.5. In brackets the least and largest "
-       "value of a test run. A "
-       "control holds where the range over runs includes chance or the value lies within 0.05 of "
+       "PR-AUC and ROC-AUC at 50 % prior, where chance is 0.5: means of the test runs' own values, "
+       "in brackets the least and "
+       "largest. A control holds where the range includes chance or the mean lies within 0.05 of "
        "it; placebo alarms hold "
-       "where they are at most the healthy rate plus two standard errors."},
+       "where they are at most the healthy rate plus two standard errors, stretches counted as "
+       "one."},
       {"E1",
        "E1. Data",
        {{"split", "part"}},

@@ -41,6 +41,19 @@ TEST(EstimateTest, UnderEightRunsARangeStandsInsteadOfAnInterval) {
   EXPECT_EQ(estimate.positives, 4);
 }
 
+TEST(EstimateTest, WithinRunsTheMeanOfRunsStandsInPlaceOfThePooledValue) {
+  // Run 0 finds 1 of 4, run 1 finds 1 of 1: pooled 2 of 5, mean of runs .625.
+  const SeedResult seed{.seed = 1,
+                        .test = {Step(0, 0, true, .9), Step(0, 0, true, .1), Step(0, 0, true, .1),
+                                 Step(0, 0, true, .1), Step(1, 0, true, .9)},
+                        .thresholds = {{.5, .5}}};
+  EXPECT_DOUBLE_EQ(EstimateMetric({seed}, {}, Recall).value, .4);
+  const Estimate estimate = EstimateWithinRuns({seed}, {}, Recall);
+  EXPECT_DOUBLE_EQ(estimate.value, .625);
+  EXPECT_DOUBLE_EQ(estimate.low, .25);
+  EXPECT_DOUBLE_EQ(estimate.high, 1);
+}
+
 TEST(EstimateTest, SeedsAreAveraged) {
   SeedResult one{
       .seed = 1, .test = {Step(0, 0, true, .9), Step(0, 1, false, 0)}, .thresholds = {{.5, .5}}};

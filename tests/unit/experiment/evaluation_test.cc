@@ -73,12 +73,19 @@ TEST(EvaluationTest, MainComparisonScoresEachViewOnItsPositivesAndAllNegatives) 
               2.0 / 7, 1e-12);
 }
 
-TEST(EvaluationTest, APlaceboThatAlarmsFailsItsControl) {
-  const MethodResult model{"teller", {}, {OneRun()}};
+TEST(EvaluationTest, PlacebosThatAlarmFailTheirControl) {
+  SeedResult seed = OneRun();
+  // A second placebo stretch and a second healthy time, so that both rates have a spread over
+  // blocks.
+  for (std::size_t i = 0; i < 5; ++i) {
+    seed.test.push_back(seed.test[i]);
+    seed.test.back().run_id = "run1";
+  }
+  const MethodResult model{"teller", {}, {seed}};
   const std::vector<Cell> cells = LeakControls({model, model, model, model, model});
   const Cell* holds = Find(cells, "E0", "holds", {{"control", "placebo stretches"}});
   ASSERT_NE(holds, nullptr);
-  EXPECT_EQ(holds->value, 0.0);  // one of one placebo flagged, none of four healthy steps
+  EXPECT_EQ(holds->value, 0.0);  // both placebos flagged, none of the healthy steps
   EXPECT_EQ(Find(cells, "E0", "value", {{"control", "placebo stretches"}})->value, 1.0);
   EXPECT_EQ(Find(cells, "E0", "expected", {{"control", "placebo stretches"}})->value, 0.0);
 }
