@@ -218,15 +218,16 @@ void WriteManifest(const RunPlan& plan, const std::string& run_id,
 
 namespace {
 
-/// Ends a plan one least gap behind its last stretch. An idle tail would be healthy and late in
+/// Ends a plan one mean gap behind its last stretch. An idle tail would be healthy and late in
 /// every run, which a classifier that sees nothing but the schedule could tell.
 void TrimTail(const fault_injection::Schedule& schedule, fault_injection::Plan& plan) {
   int64_t last_ns = 0;
   for (const fault_injection::PlannedFault& fault : plan.faults)
     last_ns = std::max(last_ns, fault.begin_ns + fault.length_ns);
   if (last_ns == 0) return;
-  const auto gap_ns =
-      static_cast<int64_t>(static_cast<double>(schedule.gap_steps.first) * schedule.step_ms * 1e6);
+  const double gap_steps =
+      static_cast<double>(schedule.gap_steps.first + schedule.gap_steps.second) / 2;
+  const auto gap_ns = static_cast<int64_t>(gap_steps * schedule.step_ms * 1e6);
   plan.duration_ns = std::min(plan.duration_ns, last_ns + gap_ns);
 }
 
