@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Imports one large PyTorch-profiler trace with teller and with HolisticTraceAnalysis, in turns, and prints the ratio.
 
+All rates are per second of processor time, so that a busy machine does not decide.
+
 usage: scripts/peers/kineto_import.py [TRACE.json[.gz]] [--megabytes 200] [--repeats 3]
 
 The file is TRACE (default: hta/nccl_data.json.gz of ../shared/traces) repeated with shifted times and ids. HTA comes from
@@ -12,6 +14,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import statistics
 import subprocess
 import sys
@@ -64,20 +67,22 @@ def teller_memory_seconds(path: pathlib.Path) -> float:
 
 
 def teller_file_seconds(path: pathlib.Path, output: pathlib.Path) -> float:
-    begin = time.monotonic()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([ROOT / "build/release/bin/teller", "import", path, "-o", output, "--force"], check=True,
                    capture_output=True)
-    return time.monotonic() - begin
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def hta_seconds(path: pathlib.Path) -> float | None:
     try:
         from hta.common.trace_parser import parse_trace_dataframe
+        from hta.configs.parser_config import ParserConfig
     except ImportError:
         return None
-    begin = time.monotonic()
-    parse_trace_dataframe(str(path))
-    return time.monotonic() - begin
+    begin = time.process_time()
+    parse_trace_dataframe(str(path), ParserConfig.get_default_cfg())
+    return time.process_time() - begin
 
 
 def main() -> int:
