@@ -7,6 +7,7 @@
 
 #include "src/core/clock.h"
 #include "src/core/error.h"
+#include "src/core/interrupt.h"
 #include "src/workload/load/event_stream.h"
 
 namespace teller::load {
@@ -95,6 +96,7 @@ void Failed(RequestResult& result, std::string status, std::string reason) {
 
 void Judge(RequestResult& result, const httplib::Result& response, const AnswerReader& answer,
            const std::string& url) {
+  if (!response && Interrupted()) return Failed(result, "interrupted", "stopped by a signal");
   if (!response) {
     const bool refused = response.error() == httplib::Error::Connection;
     const std::string what = httplib::to_string(response.error());
@@ -148,7 +150,7 @@ RequestResult SendCompletion(const ClientOptions& options, const Arrival& arriva
   request.content_receiver = [&](const char* data, std::size_t length, uint64_t, uint64_t) {
     try {
       answer.Feed({data, length});
-      return true;
+      return !Interrupted();
     } catch (const std::exception& error) {
       broken = error.what();
       return false;

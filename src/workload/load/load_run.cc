@@ -59,7 +59,8 @@ class Load {
   void Keep(RequestResult result) {
     const std::lock_guard lock(mutex_);
     on_result_(result);
-    failures_in_a_row_ = result.ok() ? 0 : failures_in_a_row_ + 1;
+    const bool failed = !result.ok() && !result.interrupted();
+    failures_in_a_row_ = failed ? failures_in_a_row_ + 1 : 0;
     if (failures_in_a_row_ >= options_.give_up_after) result_.gave_up = true;
     result_.results.push_back(std::move(result));
   }

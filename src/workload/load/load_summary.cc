@@ -55,7 +55,7 @@ LoadSummary Summarize(std::span<const RequestResult> results, int64_t late) {
     begin_ns = std::min(begin_ns, result.begin_ns);
     end_ns = std::max(end_ns, result.end_ns);
     if (!result.ok()) {
-      ++summary.failed;
+      ++(result.interrupted() ? summary.interrupted : summary.failed);
       continue;
     }
     summary.prompt_tokens += result.prompt_tokens;
@@ -69,7 +69,7 @@ LoadSummary Summarize(std::span<const RequestResult> results, int64_t late) {
   if (end_ns > begin_ns) {
     summary.duration_ns = end_ns - begin_ns;
     const double seconds = static_cast<double>(summary.duration_ns) * 1e-9;
-    summary.requests_per_s = static_cast<double>(summary.requests - summary.failed) / seconds;
+    summary.requests_per_s = static_cast<double>(ttft.size()) / seconds;
     summary.output_tokens_per_s = static_cast<double>(summary.output_tokens) / seconds;
   }
   summary.ttft = PercentilesOf(std::move(ttft));
@@ -96,6 +96,7 @@ std::string ToJsonLine(const RequestResult& result) {
 std::string ToJsonLine(const LoadSummary& summary) {
   const ordered_json inner = {{"requests", summary.requests},
                               {"failed", summary.failed},
+                              {"interrupted", summary.interrupted},
                               {"late", summary.late},
                               {"prompt_tokens", summary.prompt_tokens},
                               {"output_tokens", summary.output_tokens},

@@ -20,7 +20,7 @@ Percentiles PercentilesOf(std::vector<int64_t> values);
 /// A whole load as its clients saw it. Percentiles are over successful requests; `itl` is over all
 /// gaps between output tokens, `tpot` over the requests' means.
 struct LoadSummary {
-  int64_t requests = 0, failed = 0, late = 0;
+  int64_t requests = 0, failed = 0, interrupted = 0, late = 0;
   int64_t prompt_tokens = 0, output_tokens = 0;
   int64_t duration_ns = 0;  ///< first begin to last end
   double requests_per_s = 0, output_tokens_per_s = 0;

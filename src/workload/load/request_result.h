@@ -19,6 +19,7 @@ struct RequestResult {
   std::string reason;         ///< of a failure, one line
 
   bool ok() const { return status == "ok"; }
+  bool interrupted() const { return status == "interrupted"; }  ///< by a signal to us: no failure
   int64_t ttft_ns() const { return token_ns.empty() ? -1 : token_ns.front() - begin_ns; }
   /// Mean time between output tokens; -1 with fewer than two.
   int64_t tpot_ns() const {

@@ -31,9 +31,9 @@ void Enable(int enabled) {
   active.store(enabled != 0 ? subscriber.load() : nullptr, std::memory_order_release);
 }
 
-void Tell(TellerActivityCallback callback, TellerActivitySite site, const ActivityDetail& detail,
-          uint64_t* user) {
-  std::atomic_thread_fence(std::memory_order_acquire);
+void Tell(TellerActivitySite site, const ActivityDetail& detail, uint64_t* user) {
+  const TellerActivityCallback callback = active.load(std::memory_order_acquire);
+  if (callback == nullptr) return;  // switched off just now
   const TellerActivityInfo info = {.size = sizeof(TellerActivityInfo),
                                    .site = site,
                                    .kind = detail.kind,
@@ -71,17 +71,17 @@ void LoadActivityInjection() {
 
 ActivityScope::ActivityScope(Place place, const ActivityDetail& detail)
     : place_(place), detail_(detail) {
-  if (const auto callback = active.load(std::memory_order_relaxed)) [[unlikely]] {
-    const bool call = place_ == Place::kCall;
-    Tell(callback, call ? TELLER_ACTIVITY_API_ENTER : TELLER_ACTIVITY_ITEM_BEGIN, detail_, &user_);
-  }
+  if (active.load(std::memory_order_relaxed) == nullptr) [[likely]]
+    return;
+  Tell(place_ == Place::kCall ? TELLER_ACTIVITY_API_ENTER : TELLER_ACTIVITY_ITEM_BEGIN, detail_,
+       &user_);
 }
 
 ActivityScope::~ActivityScope() {
-  if (const auto callback = active.load(std::memory_order_relaxed)) [[unlikely]] {
-    const bool call = place_ == Place::kCall;
-    Tell(callback, call ? TELLER_ACTIVITY_API_EXIT : TELLER_ACTIVITY_ITEM_END, detail_, &user_);
-  }
+  if (active.load(std::memory_order_relaxed) == nullptr) [[likely]]
+    return;
+  Tell(place_ == Place::kCall ? TELLER_ACTIVITY_API_EXIT : TELLER_ACTIVITY_ITEM_END, detail_,
+       &user_);
 }
 
 }  // namespace teller::serve

@@ -127,7 +127,7 @@ void HttpServer::State::Complete(const httplib::Request& http, httplib::Response
   if (const std::string why = engine->WhyNever(request.engine); !why.empty())
     return Answer(response, {400, why});
   const std::string id = MakeRequestId(http);
-  request.engine.id = id + "-0";
+  request.engine.id = id + "-0-" + RandomHex().substr(0, 8);  // clients may repeat their ids
   CompletionWriter writer(id, config.model.name, std::time(nullptr), request.engine.prompt.size());
   const std::string engine_id = request.engine.id;
   SERVICE_INFO("Added request " + engine_id + ".");

@@ -57,6 +57,12 @@ struct Options {
   _exit(static_cast<int>(code));
 }
 
+/// The same while running. When all ranks are told to stop, one may leave before the other is done.
+[[noreturn]] void FailUnlessStopping(const std::string& message) {
+  if (Interrupted()) _exit(static_cast<int>(ExitCode::kDone));
+  Fail(message, ExitCode::kFailed);
+}
+
 void AddOptions(CLI::App& app, Options& options) {
   app.set_version_flag("--version", std::string(Version()) + " (" + Commit() + ")");
   app.add_option("--config", options.config, "Model, engine and parallelism (configs/workload/)")
@@ -152,10 +158,10 @@ class Rank {
     Engine engine(config_.engine, *decoder_, *channel_);
     try {
       RunRole(engine);
-    } catch (const Error& error) {
+    } catch (const DataError& error) {
       Fail(error.what(), error.code());
     } catch (const std::exception& error) {
-      Fail(error.what(), ExitCode::kFailed);
+      FailUnlessStopping(error.what());
     }
   }
 
@@ -185,7 +191,7 @@ class Rank {
       return store_->port();
     };
     channel_ = std::make_unique<ControlChannel>(channel, serve_store);
-    channel_->Watch([](const std::string& who) { Fail(who + "; leaving", ExitCode::kFailed); });
+    channel_->Watch([](const std::string& who) { FailUnlessStopping(who + "; leaving"); });
     if (options_.world_size == 1) return;
     if (options_.rank != 0) {
       store_ = std::make_unique<RankStore>(options_.master_address, channel_->store_port(),

@@ -36,7 +36,7 @@ json OneRank(const std::vector<std::string>& more) {
       "--logits",     kPrompts};
   arguments.insert(arguments.end(), more.begin(), more.end());
   Program program("teller-serve", arguments, folder.path(), "one");
-  EXPECT_EQ(program.Wait(60), 0) << program.Stderr();
+  EXPECT_EQ(program.Wait(kPatienceS), 0) << program.Stderr();
   return LastLine(program.Stdout());
 }
 
@@ -44,8 +44,8 @@ json TwoRanksOutput(const std::vector<std::string>& more) {
   std::vector<std::string> arguments = {"--logits", kPrompts};
   arguments.insert(arguments.end(), more.begin(), more.end());
   TwoRanks ranks(arguments);
-  EXPECT_EQ(ranks.rank(0).Wait(60), 0) << ranks.rank(0).Stderr();
-  EXPECT_EQ(ranks.rank(1).Wait(60), 0) << ranks.rank(1).Stderr();
+  EXPECT_EQ(ranks.rank(0).Wait(kPatienceS), 0) << ranks.rank(0).Stderr();
+  EXPECT_EQ(ranks.rank(1).Wait(kPatienceS), 0) << ranks.rank(1).Stderr();
   return LastLine(ranks.rank(0).Stdout());
 }
 

@@ -93,7 +93,7 @@ std::vector<std::string> TwoRanks::Arguments(int rank, int master_port, int port
           "--world-size",  "2",
           "--master-port", std::to_string(master_port),
           "--port",        std::to_string(port),
-          "--set",         "parallel.peer_timeout_s=30"};
+          "--set",         "parallel.peer_timeout_s=120"};
 }
 
 TwoRanks::TwoRanks(const std::vector<std::string>& more) {

@@ -12,6 +12,9 @@
 
 namespace teller::serve {
 
+/// Seconds after which a test says that something hangs: far more than a busy machine needs.
+inline constexpr double kPatienceS = 120;
+
 /// A started program with its output in files; killed when the object goes away.
 class Program {
  public:
@@ -43,7 +46,7 @@ class TwoRanks {
  public:
   explicit TwoRanks(const std::vector<std::string>& more = {});
   /// True when /health answers within `seconds` and both ranks still run.
-  bool Ready(double seconds = 60);
+  bool Ready(double seconds = kPatienceS);
   Program& rank(int index) { return *ranks_[static_cast<std::size_t>(index)]; }
   int port() const { return port_; }
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }

@@ -22,7 +22,7 @@ using testing::HasSubstr;
 
 httplib::Result Complete(int port, const json& body) {
   httplib::Client client("127.0.0.1", port);
-  client.set_read_timeout(60);
+  client.set_read_timeout(120);
   return client.Post("/v1/completions", body.dump(), "application/json");
 }
 
@@ -59,8 +59,8 @@ TEST(ServiceTest, CompletesWholeAndStreamedAlikeAndStopsWhenAsked) {
   EXPECT_THAT(streamed->body, testing::EndsWith("data: [DONE]\n\n"));
 
   ranks.rank(0).Signal(SIGTERM);
-  EXPECT_EQ(ranks.rank(0).Wait(20), 0);
-  EXPECT_EQ(ranks.rank(1).Wait(20), 0);
+  EXPECT_EQ(ranks.rank(0).Wait(kPatienceS), 0);
+  EXPECT_EQ(ranks.rank(1).Wait(kPatienceS), 0);
   EXPECT_EQ(ranks.rank(0).Stderr() + ranks.rank(1).Stderr(), "");
   const std::regex vllm_line(
       R"(\(Worker_TP0 pid=\d+\) INFO \d\d-\d\d \d\d:\d\d:\d\d \[\w+\.cc:\d+\] Added request cmpl-)");
@@ -100,6 +100,24 @@ TEST(ServiceTest, TurnsBadRequestsAwayAndLivesOn) {
   EXPECT_EQ(Complete(ranks.port(), {{"prompt", {5, 6}}, {"max_tokens", 2}})->status, 200);
 }
 
+TEST(ServiceTest, TwoRequestsMayHaveOneId) {
+  TwoRanks ranks;
+  ASSERT_TRUE(ranks.Ready()) << ranks.rank(0).Stderr();
+  const auto complete = [&ranks] {
+    httplib::Client client("127.0.0.1", ranks.port());
+    client.set_read_timeout(120);
+    return client.Post("/v1/completions", httplib::Headers{{"X-Request-Id", "same"}},
+                       R"({"prompt":[5,6,7],"max_tokens":40,"ignore_eos":true})",
+                       "application/json");
+  };
+  auto first = std::async(std::launch::async, complete);
+  auto second = std::async(std::launch::async, complete);
+  const auto one = first.get(), two = second.get();
+  ASSERT_TRUE(one && two);
+  EXPECT_EQ(json::parse(one->body)["id"], "cmpl-same");
+  EXPECT_EQ(json::parse(one->body)["choices"], json::parse(two->body)["choices"]);
+}
+
 TEST(ServiceTest, AClientThatHangsUpFreesItsRequest) {
   TwoRanks ranks;
   ASSERT_TRUE(ranks.Ready()) << ranks.rank(0).Stderr();
@@ -112,7 +130,7 @@ TEST(ServiceTest, AClientThatHangsUpFreesItsRequest) {
   EXPECT_FALSE(client.send(request));
   EXPECT_EQ(Complete(ranks.port(), {{"prompt", {5, 6}}, {"max_tokens", 20}})->status, 200);
   ranks.rank(0).Signal(SIGTERM);
-  EXPECT_EQ(ranks.rank(0).Wait(20), 0);
+  EXPECT_EQ(ranks.rank(0).Wait(kPatienceS), 0);
   EXPECT_THAT(ranks.rank(0).Stdout(), HasSubstr("aborted"));
 }
 
@@ -128,7 +146,7 @@ TEST(ServiceTest, AKilledRankEndsTheOtherWithOneLine) {
     while (ranks.rank(0).Stdout().find("Added request") == std::string::npos) usleep(10000);
     ranks.rank(victim).Signal(SIGKILL);
     Program& survivor = ranks.rank(1 - victim);
-    EXPECT_EQ(survivor.Wait(20), 1);
+    EXPECT_EQ(survivor.Wait(kPatienceS), 1);
     EXPECT_EQ(LineCount(survivor.Stderr()), 1) << survivor.Stderr();
     EXPECT_THAT(survivor.Stderr(), testing::StartsWith("teller-serve: error: "));
   }
@@ -138,7 +156,7 @@ TEST(ServiceTest, AnIdleServiceNoticesAKilledRank) {
   TwoRanks ranks;
   ASSERT_TRUE(ranks.Ready()) << ranks.rank(0).Stderr();
   ranks.rank(1).Signal(SIGKILL);
-  EXPECT_EQ(ranks.rank(0).Wait(20), 1);
+  EXPECT_EQ(ranks.rank(0).Wait(kPatienceS), 1);
   EXPECT_THAT(ranks.rank(0).Stderr(), HasSubstr("rank 1 is gone"));
 }
 
@@ -160,7 +178,7 @@ TEST(ServiceTest, APortInUseIsOneLine) {
   const int other_master = FreePorts(1)[0];
   Program second("teller-serve", TwoRanks::Arguments(0, other_master, ranks.port()), ranks.folder(),
                  "second");
-  EXPECT_EQ(second.Wait(20), 1);
+  EXPECT_EQ(second.Wait(kPatienceS), 1);
   EXPECT_EQ(LineCount(second.Stderr()), 1) << second.Stderr();
   EXPECT_THAT(second.Stderr(),
               testing::AllOf(HasSubstr(std::to_string(ranks.port())), HasSubstr("--port")));
@@ -172,7 +190,7 @@ TEST(ServiceTest, SigtermToAnyRankWhileStartingEndsIt) {
   Program alone("teller-serve", TwoRanks::Arguments(1, ports[0], ports[1]), folder.path(), "alone");
   usleep(500000);
   alone.Signal(SIGTERM);
-  EXPECT_TRUE(alone.Wait(20).has_value());
+  EXPECT_TRUE(alone.Wait(kPatienceS).has_value());
 }
 
 struct BadCommand {
@@ -202,7 +220,7 @@ TEST(ServiceTest, BadCommandsAndConfigurationsAreOneLine) {
   for (std::size_t i = 0; i < commands.size(); ++i) {
     SCOPED_TRACE(i);
     Program program("teller-serve", commands[i].arguments, folder.path(), std::to_string(i));
-    EXPECT_EQ(program.Wait(20), commands[i].code);
+    EXPECT_EQ(program.Wait(kPatienceS), commands[i].code);
     EXPECT_EQ(LineCount(program.Stderr()), 1) << program.Stderr();
     EXPECT_THAT(program.Stderr(), HasSubstr(commands[i].says));
   }
@@ -219,7 +237,7 @@ TEST(LoadTest, MeasuresTheServiceAndWritesALinePerRequest) {
                                           "--output",        output,      "--json"};
     arguments.insert(arguments.end(), arrivals.begin(), arrivals.end());
     Program load("teller-load", arguments, ranks.folder(), "load");
-    ASSERT_EQ(load.Wait(60), 0) << load.Stderr();
+    ASSERT_EQ(load.Wait(kPatienceS), 0) << load.Stderr();
     EXPECT_EQ(json::parse(load.Stdout())["summary"]["output_tokens"], 30);
     std::istringstream lines(ReadFile(output));
     int requests = 0;
@@ -236,6 +254,21 @@ TEST(LoadTest, MeasuresTheServiceAndWritesALinePerRequest) {
   }
 }
 
+TEST(LoadTest, ASignalKeepsWhatIsFinished) {
+  TwoRanks ranks;
+  ASSERT_TRUE(ranks.Ready()) << ranks.rank(0).Stderr();
+  const std::string output = ranks.folder() / "load.jsonl";
+  Program load("teller-load",
+               {"--url", ranks.url(), "--concurrency", "2", "--duration", "100", "--output-tokens",
+                "900", "--prompt-tokens", "4", "--output", output, "--json"},
+               ranks.folder(), "load");
+  while (ranks.rank(0).Stdout().find("Added request") == std::string::npos) usleep(10000);
+  load.Signal(SIGINT);
+  ASSERT_EQ(load.Wait(kPatienceS), 0) << load.Stderr();
+  EXPECT_EQ(json::parse(load.Stdout())["summary"]["failed"], 0);
+  EXPECT_THAT(ReadFile(output), HasSubstr("\"interrupted\""));
+}
+
 TEST(LoadTest, BadCommandsAndAbsentServersAreOneLine) {
   const testing_support::TemporaryFolder folder;
   const std::string nowhere = "http://127.0.0.1:" + std::to_string(FreePorts(1)[0]);
@@ -250,7 +283,7 @@ TEST(LoadTest, BadCommandsAndAbsentServersAreOneLine) {
   for (std::size_t i = 0; i < commands.size(); ++i) {
     SCOPED_TRACE(i);
     Program program("teller-load", commands[i].arguments, folder.path(), std::to_string(i));
-    EXPECT_EQ(program.Wait(20), commands[i].code);
+    EXPECT_EQ(program.Wait(kPatienceS), commands[i].code);
     EXPECT_EQ(LineCount(program.Stderr()), 1) << program.Stderr();
     EXPECT_THAT(program.Stderr(), HasSubstr(commands[i].says));
   }
