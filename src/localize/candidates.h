@@ -43,7 +43,9 @@ struct Candidate {
 /// What the localiser says of one step: candidates best first, and for every node its residual (0
 /// where no baseline).
 struct StepSuspects {
-  float score = 0;         ///< the largest z after blame was passed along the critical path
+  float score =
+      0;  ///< the largest z after blame was passed along the critical path, plus the whole
+          ///< step's own: a step may be slow everywhere, or in one place that hardly shows
   float p_value = 1;       ///< of `score`
   float wait_z = 0;        ///< the largest residual of waiting in collectives, by operator and rank
   bool undecided = false;  ///< who started last is closer than the clock's error bound; waits were

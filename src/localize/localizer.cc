@@ -148,10 +148,8 @@ class StepLocalizer {
     std::stable_sort(suspects_.candidates.begin(), suspects_.candidates.end(),
                      [](const Candidate& a, const Candidate& b) { return a.z > b.z; });
     DropRepeatedNodes();
-    suspects_.score = std::max(0.0f, step_z_);
-    if (!suspects_.candidates.empty()) {
-      suspects_.score = std::max(suspects_.score, suspects_.candidates[0].z);
-    }
+    const float first = suspects_.candidates.empty() ? 0 : suspects_.candidates[0].z;
+    suspects_.score = std::max(0.0f, first) + std::max(0.0f, step_z_);
     suspects_.p_value = state_.PValue(suspects_.score);
     for (Candidate& candidate : suspects_.candidates)
       candidate.p_value = state_.PValue(candidate.z);
