@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "src/agent/cupti_decoder.h"
 #include "src/collect/process_events.h"
 #include "src/collect/session.h"
 #include "src/core/error.h"
@@ -102,6 +103,62 @@ void BM_OperatorTorchProfiler(benchmark::State& state) {
   RunOperators(state, "TellerRunUnderProfiler");
 }
 BENCHMARK(BM_OperatorTorchProfiler)->UseManualTime();
+
+/// Sums up, so that nothing is left out by the compiler.
+class Summing final : public agent::CuptiReceiver {
+ public:
+  void Take(const agent::CuptiEvent& event) noexcept override {
+    sum += event.record.end - event.record.begin;
+  }
+  uint64_t sum = 0;
+};
+
+agent::CuptiFunctions OpenCupti(benchmark::State& state) {
+  void* library = dlopen(TELLER_CUPTI12_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    state.SkipWithError("no libcupti 12 in the wheel");
+    return {};
+  }
+  const auto find = [&](const char* name) { return dlsym(library, name); };
+  return {reinterpret_cast<decltype(agent::CuptiFunctions::next_record)>(
+              find("cuptiActivityGetNextRecord")),
+          reinterpret_cast<decltype(agent::CuptiFunctions::callback_name)>(
+              find("cuptiGetCallbackName"))};
+}
+
+/// A full buffer of kernels and their launches. Items are records. Argument 1: our decoder; 0: the
+/// bare walk by libcupti.
+void BM_CuptiDecode(benchmark::State& state) {
+  const agent::CuptiFunctions cupti = OpenCupti(state);
+  if (cupti.next_record == nullptr) return;
+  constexpr std::size_t kPairs = 16384;
+  struct Pair {
+    CUpti_ActivityAPI call;
+    CUpti_ActivityKernel9 kernel;
+  };
+  std::vector<Pair> pairs(kPairs);
+  for (Pair& pair : pairs) {
+    pair.call.kind = CUPTI_ACTIVITY_KIND_RUNTIME;
+    pair.call.cbid = 211;
+    pair.kernel.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+    pair.kernel.name = "kernel";
+  }
+  auto* buffer = reinterpret_cast<uint8_t*>(pairs.data());
+  const std::size_t bytes = pairs.size() * sizeof(Pair);
+  for (auto _ : state) {
+    if (state.range(0) != 0) {
+      Summing receiver;
+      agent::DecodeCuptiBuffer(cupti, buffer, bytes, receiver);
+      benchmark::DoNotOptimize(receiver.sum);
+    } else {
+      CUpti_Activity* record = nullptr;
+      while (cupti.next_record(buffer, bytes, &record) == CUPTI_SUCCESS)
+        benchmark::DoNotOptimize(record);
+    }
+  }
+  state.SetItemsProcessed(static_cast<int64_t>(state.iterations() * kPairs * 2));
+}
+BENCHMARK(BM_CuptiDecode)->ArgName("decode")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
 constexpr std::size_t kRecords = 1 << 20;
 
