@@ -11,6 +11,7 @@
 #include "fault_injection/schedule.h"
 #include "fault_injection/truth.h"
 #include "src/abi/control.h"
+#include "src/cluster/cluster.h"
 #include "src/cluster/journal.h"
 #include "src/cluster/rank_process.h"
 #include "src/core/random.h"
@@ -31,6 +32,7 @@ struct KindDescription {
   std::string_view view;    ///< 'horizontal' or 'vertical'
   std::string_view where;   ///< 'inside', 'before' or 'interval': where its time lies
   bool needs_agent = false;
+  bool needs_links = false;  ///< two nodes or more, with networks of their own
   std::vector<std::string_view>
       layers;  ///< legal layers of a target, the default first; empty: the kind has no symbol
   std::array<double, 6> step_edges_us{};  ///< default edges of the five levels: recorded
@@ -46,6 +48,7 @@ struct FaultContext {
   std::string run_id;                ///< names what a fault makes on the machine
   double healthy_cpu = 1;            ///< processors that the target used in the calibration window
   uint32_t slot = 0;                 ///< the fault's own entry of the control block
+  cluster::Cluster* cluster = nullptr;  ///< null where the target is not on nodes of ours
   TruthWriter& truth;
   cluster::Journal& journal;
 };

@@ -125,6 +125,7 @@ struct Injector::State {
              .run_id = options.run_id,
              .healthy_cpu = healthy_cpu.contains(process.rank) ? healthy_cpu.at(process.rank) : 1,
              .slot = slot,
+             .cluster = options.cluster,
              .truth = truth,
              .journal = *options.journal}),
         .slot = slot};
@@ -246,6 +247,15 @@ void CheckPlan(const Plan& plan, std::span<const cluster::RankProcess> ranks,
       throw ConfigError(
           fmt::format("plan: stretch {} ({}) needs the agent in the target; start the target with "
                       "'teller inject -- COMMAND'",
+                      fault.stretch, fault.kind));
+    }
+    const bool has_links = options.cluster != nullptr && options.cluster->has_namespaces() &&
+                           options.cluster->size() > 1;
+    if (kind.needs_links && !has_links) {
+      throw UnavailableError(
+          fmt::format("plan: stretch {} ({}) needs two nodes with networks of their own; run as "
+                      "root or allow user "
+                      "namespaces, or leave the kind out of the schedule",
                       fault.stretch, fault.kind));
     }
     if (const std::string why = KindOf(fault).WhyUnavailable(); !why.empty()) {

@@ -8,6 +8,7 @@
 
 #include "fault_injection/schedule.h"
 #include "src/abi/control.h"
+#include "src/cluster/cluster.h"
 #include "src/cluster/journal.h"
 #include "src/cluster/rank_process.h"
 
@@ -21,6 +22,7 @@ struct InjectorOptions {
       nullptr;  ///< mapped writable, `perturb` set before the ranks started; null: no agent kinds
   bool any_rank =
       false;  ///< one target whose processes may have no rank: agent kinds act on all of them
+  cluster::Cluster* cluster = nullptr;  ///< null: no kinds that need links between nodes
   cluster::Journal* journal = nullptr;  ///< of the run; never null
 };
 

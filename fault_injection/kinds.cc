@@ -8,7 +8,8 @@ std::span<const FaultKind* const> AllKinds() {
   static const FaultKind* const kinds[] = {
       &CollectiveDelayKind(), &ProcessPauseKind(), &OperatorSlowdownKind(), &LaunchDelayKind(),
       &CopyDelayKind(),       &SyncDelayKind(),    &SchedulerStallKind(),   &TokenizerStallKind(),
-      &CpuQuotaKind(),        &CpuHogKind()};
+      &CpuQuotaKind(),        &CpuHogKind(),       &LinkLatencyKind(),      &LinkJitterKind(),
+      &LinkLossKind(),        &LinkBandwidthKind()};
   return kinds;
 }
 

@@ -16,4 +16,9 @@ const FaultKind& TokenizerStallKind();  ///< tokenizer_stall.cc
 const FaultKind& CpuQuotaKind();        ///< cpu_quota.cc
 const FaultKind& CpuHogKind();          ///< cpu_hog.cc
 
+const FaultKind& LinkLatencyKind();    ///< link_latency.cc
+const FaultKind& LinkJitterKind();     ///< link_jitter.cc
+const FaultKind& LinkLossKind();       ///< link_loss.cc
+const FaultKind& LinkBandwidthKind();  ///< link_bandwidth.cc
+
 }  // namespace teller::fault_injection

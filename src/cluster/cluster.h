@@ -95,6 +95,10 @@ class Node {
   /// Starts a process on the node, with TELLER_NODE set. Throws UnavailableError where argv[0] is
   /// not found, DeviceError where it cannot be started.
   std::unique_ptr<Process> Spawn(const ProcessSpec& process);
+  /// Makes a TAP device on the node. It lives as long as the answered descriptor, which the caller
+  /// owns and which does not block. Throws UnavailableError where nodes have no network of their
+  /// own or the kernel has no TAP.
+  int OpenTap(const std::string& name);
   /// Live processes that were started on the node, with all their descendants; the holder is not
   /// among them.
   std::vector<pid_t> Processes() const;

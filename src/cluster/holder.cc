@@ -2,9 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -210,6 +213,7 @@ class Holder {
   bool Answer(Message& message) {
     const std::string op = message.body.value("op", "");
     if (op == "spawn") return Spawn(message);
+    if (op == "tap") return Tap(message.body.at("name").get<std::string>());
     if (op == "status") return Status(message.body.at("pid").get<pid_t>());
     return false;
   }
@@ -223,6 +227,19 @@ class Holder {
       status_.erase(found);
     }
     return SendMessage(socket_, answer) == 0;
+  }
+
+  bool Tap(const std::string& name) {
+    const int tap = open("/dev/net/tun", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    if (tap < 0) return Fail(errno, "/dev/net/tun");
+    ifreq request{};
+    request.ifr_flags = IFF_TAP | IFF_NO_PI;
+    name.copy(request.ifr_name, sizeof request.ifr_name - 1);
+    const bool made = ioctl(tap, TUNSETIFF, &request) == 0;
+    const bool sent =
+        made ? SendMessage(socket_, json::object(), std::span(&tap, 1)) == 0 : Fail(errno, name);
+    close(tap);
+    return sent;
   }
 
   bool Spawn(Message& message) {

@@ -25,7 +25,8 @@ struct HubSpec {
 ///
 /// A holder answers {"op":"spawn","argv":[],"environment":{},"folder":"","batch":B,"cpu":N} +
 /// [stdin, stdout, stderr] with {"pid":N,"start_ticks":N} + [pidfd] or
-/// {"error":ERRNO,"what":"..."}, and {"op":"status","pid":N} with {"status":N}.
+/// {"error":ERRNO,"what":"..."}, {"op":"status","pid":N} with {"status":N}, and
+/// {"op":"tap","name":TEXT} with [TAP descriptor] or {"error":ERRNO}.
 /// @return the hub's pid; throws DeviceError
 pid_t StartHub(const HubSpec& spec);
 

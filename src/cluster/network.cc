@@ -27,6 +27,10 @@ std::string LinkName(const std::string& run_id, int peer) {
   return InterfaceName(run_id, fmt::format("v{}", peer));
 }
 
+std::string TapName(const std::string& run_id, int peer) {
+  return InterfaceName(run_id, fmt::format("t{}", peer));
+}
+
 std::vector<std::string> IpCommands(const Cluster& cluster, std::size_t node) {
   const int self = static_cast<int>(node);
   std::vector<std::string> commands{"link set lo up"};

@@ -13,6 +13,9 @@ std::string NodeAddress(int node);
 /// The interface by which a node reaches `peer`.
 std::string LinkName(const std::string& run_id, int peer);
 
+/// The TAP device by which a node reaches `peer` through the packet switch.
+std::string TapName(const std::string& run_id, int peer);
+
 /// `ip` commands that give a node its loopback, a link to every node after it and a route to each
 /// peer. Every pair of nodes has a veth of its own and every address is a /32, so that a peer's
 /// traffic can be moved to another link.

@@ -90,6 +90,18 @@ std::unique_ptr<Process> Node::Spawn(const ProcessSpec& process) {
                                               answer->fds[0]));
 }
 
+int Node::OpenTap(const std::string& name) {
+  if (interface_ == "lo") {
+    throw UnavailableError(
+        fmt::format("TAP device on {}: the node has no network of its own", this->name()));
+  }
+  auto answer = channel_->Ask({{"op", "tap"}, {"name", name}});
+  if (answer && answer->fds.size() == 1) return answer->fds[0];
+  const int error = answer ? answer->body.value("error", EPROTO) : ESRCH;
+  throw UnavailableError(
+      fmt::format("TAP device {} on {}: {}", name, this->name(), std::strerror(error)));
+}
+
 std::vector<pid_t> Node::Processes() const { return Descendants(holder()); }
 
 }  // namespace teller::cluster
