@@ -162,6 +162,7 @@ fault_injection::InjectionSummary InjectFaults(
                                       .truth_path = folder / "truth.jsonl",
                                       .run_dir = session.run_dir(),
                                       .control = &session.control(),
+                                      .cluster = &cluster,
                                       .journal = &cluster.journal()});
   const int64_t begin_ns = MonotonicNs();
   auto injection = std::async(std::launch::async, [&injector] { return injector.Run(); });
