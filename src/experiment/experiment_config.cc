@@ -72,9 +72,12 @@ void ReadSlice(const config::Node& part, slice::SliceOptions& slice) {
   part.Read("suspects", slice.suspects, 1, 1024);
   part.Read("node_budget", slice.node_budget, 1, 1 << 20);
   part.Read("neighbours", slice.neighbours, 0, 1024);
+  part.Read("instances", slice.instances, 0, 1024);
+  part.Read("log_budget", slice.log_budget, 0, 1024);
   part.Read("ancestors", slice.ancestors);
   part.Read("subtrees", slice.subtrees);
   part.Read("peers", slice.peers);
+  part.Read("fill", slice.fill);
   part.Read("logs", slice.logs);
 }
 
