@@ -92,6 +92,9 @@ class RestoreTest : public ::testing::TestWithParam<const char*> {
     }
   }
 
+  /// A test that failed half-way leaves the machine clean all the same.
+  void TearDown() override { RestoreLeftovers(/*dry_run=*/false); }
+
   void ExpectClean(const std::string& run_id, const std::vector<Named>& processes) {
     for (const auto& failure : RestoreLeftovers(/*dry_run=*/false)) {
       EXPECT_FALSE(failure.failed)
@@ -169,6 +172,18 @@ TEST_P(RestoreTest, DryRunChangesNothingAndLiveRunnersAreLeftAlone) {
 
 INSTANTIATE_TEST_SUITE_P(Modes, RestoreTest, ::testing::Values("namespaces", "loopback"),
                          [](const auto& info) { return std::string(info.param); });
+
+TEST(RestoreJournalTest, JournalThatNeverGotItsNameGoesWithItsOwner) {
+  testing_support::StateFolderGuard state;
+  const std::filesystem::path folder = state.path() / "journal";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / ".a-run.99999999.partial") << "{";
+  const std::string living = ".b-run." + std::to_string(getpid()) + ".partial";
+  std::ofstream(folder / living) << "{";
+  EXPECT_THAT(RestoreLeftovers(/*dry_run=*/false), IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(folder / ".a-run.99999999.partial"));
+  EXPECT_TRUE(std::filesystem::exists(folder / living));
+}
 
 TEST(RestoreJournalTest, ForeignPathsAndPidsAreNeverTouched) {
   testing_support::StateFolderGuard state;
