@@ -1,5 +1,6 @@
 #include "src/cli/commands.h"
 
+#include "src/cli/bench_command.h"
 #include "src/cli/collect_command.h"
 #include "src/cli/evaluate_command.h"
 #include "src/cli/export_command.h"
@@ -15,6 +16,7 @@
 namespace teller::cli {
 
 void AddCommands(CLI::App& app, int& exit_code) {
+  AddBenchCommand(app);
   AddCollectCommand(app, exit_code);
   AddEvaluateCommand(app);
   AddExportCommand(app);
