@@ -7,6 +7,7 @@
 
 #include "src/core/error.h"
 #include "src/core/hash.h"
+#include "src/model/token_times.h"
 
 namespace teller::model {
 namespace {
@@ -42,7 +43,8 @@ class FeatureBuilder {
         standard_(standardization),
         pieces_(pieces),
         config_(config),
-        offset_(FitRunOffset(run, standardization)) {
+        numbers_offset_(FitNumbersOffset(run)),
+        clock_(run, standardization) {
     for (const std::string& symbol : run.symbols) {
       symbol_row_.push_back(static_cast<uint16_t>(Hash64(symbol) % kSymbolRows));
     }
@@ -63,6 +65,7 @@ class FeatureBuilder {
     out.source = SelectTokens(step, config_);
     out.cut_tokens = static_cast<uint32_t>(step.tokens.size() - out.source.size());
     const std::vector<uint16_t> positions = TrackPositions(step);
+    const std::vector<TokenTimes> times = clock_.Read(step);
     for (std::size_t kept = 0; kept < out.source.size(); ++kept) {
       const dataset::StepToken& token = step.tokens[out.source[kept]];
       out.id.push_back(static_cast<int32_t>(token.id));
@@ -73,18 +76,18 @@ class FeatureBuilder {
       out.rank.push_back(Row<uint8_t>(token.rank, kRankRows));
       out.depth.push_back(Row<uint8_t>(token.depth, kDepthRows));
       out.position.push_back(positions[out.source[kept]]);
-      AddValues(token, out);
+      AddValues(token, times[out.source[kept]], out);
       AddNodes(step, token, static_cast<uint32_t>(kept), out);
     }
   }
 
-  void AddValues(const dataset::StepToken& token, StepFeatures& out) const {
-    const auto logs = LogTimes(token);
+  void AddValues(const dataset::StepToken& token, const TokenTimes& times,
+                 StepFeatures& out) const {
     for (int c = 0; c < kChannelCount; ++c) {
       if (!config_.attributes.channel(static_cast<Channel>(c))) continue;
-      const Moments& whole = standard_.channel[c];
-      out.values.push_back(Clipped((logs[c] - whole.mean) / whole.scale));
-      out.values.push_back(Deviation(token.id, c, logs[c]));
+      const TokenTime& time = times[c];
+      out.values.insert(out.values.end(),
+                        {time.size, time.deviation, time.relative, time.contrast});
     }
     if (config_.attributes.residual) {
       if (!std::isfinite(token.residual)) ++out.replaced;
@@ -93,13 +96,6 @@ class FeatureBuilder {
     if (config_.attributes.node_count) {
       out.values.push_back(std::log(static_cast<float>(std::max<uint32_t>(1, token.node_count))));
     }
-  }
-
-  /// Distance from the entry's usual time in this run, in the entry's spreads.
-  float Deviation(uint32_t id, int channel, float log_time) const {
-    if (standard_.entry_count[id] < kFewTokens || log_time <= 0) return 0;
-    const Moments& usual = standard_.entry[id][channel];
-    return Clipped((log_time - offset_.channel[channel] - usual.mean) / usual.scale);
   }
 
   void AddNodes(const dataset::StepTokens& step, const dataset::StepToken& token, uint32_t kept,
@@ -139,9 +135,9 @@ class FeatureBuilder {
       const float value = SignedLog(step.numbers[c]);
       out.numbers[c] = Clipped((value - standard_.numbers[c].mean) / standard_.numbers[c].scale);
       const Moments& relative = standard_.numbers_relative[c];
-      if (offset_.steps == 0) continue;  // no calibration window: nothing to be relative to
+      if (numbers_offset_.steps == 0) continue;  // no calibration window: nothing to be relative to
       out.numbers[columns + c] =
-          Clipped((value - offset_.numbers[c] - relative.mean) / relative.scale);
+          Clipped((value - numbers_offset_.median[c] - relative.mean) / relative.scale);
     }
   }
 
@@ -159,7 +155,8 @@ class FeatureBuilder {
   const Standardization& standard_;
   const LogPieces& pieces_;
   const ModelConfig& config_;
-  RunOffset offset_;
+  NumbersOffset numbers_offset_;
+  TokenClock clock_;
   std::vector<uint16_t> symbol_row_;
 };
 
@@ -225,7 +222,7 @@ std::vector<uint32_t> TargetNodes(const dataset::TokensFile& run, const dataset:
     const bool named = run.symbols[Index(node.symbol)] == label.culprit_symbol;
     const bool hit = std::find(label.hit_nodes.begin(), label.hit_nodes.end(), node.node) !=
                      label.hit_nodes.end();
-    if (hit || named) found[hit ? (named ? 0 : 1) : 2].push_back(i);
+    if (hit || named) found[named ? (hit ? 0 : 1) : 2].push_back(i);
   }
   for (auto& nodes : found) {
     if (!nodes.empty()) return nodes;
@@ -238,7 +235,7 @@ std::vector<uint32_t> TargetNodes(const dataset::TokensFile& run, const dataset:
 int64_t ValueWidth(const ModelConfig& config) {
   int64_t width = (config.attributes.residual ? 1 : 0) + (config.attributes.node_count ? 1 : 0);
   for (int c = 0; c < kChannelCount; ++c) {
-    if (config.attributes.channel(static_cast<Channel>(c))) width += 2;
+    if (config.attributes.channel(static_cast<Channel>(c))) width += kTokenTimeColumns;
   }
   return width;
 }

@@ -46,7 +46,7 @@ struct ModelConfig {
   int64_t heads = 4;
   int64_t feed_forward = 256;
   int64_t length = 128;          ///< tokens of a step
-  int64_t log_length = 32;       ///< pieces of a step's log lines
+  int64_t log_length = 64;       ///< pieces of a step's log lines
   int64_t log_vocabulary = 512;  ///< pieces, an upper limit
   double dropout = 0.1;
   Selection selection = Selection::kResidual;

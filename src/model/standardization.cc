@@ -70,23 +70,11 @@ bool IsCalibrationStep(const dataset::StepTokens& step) {
   return (step.label.reasons & dataset::kReasonCalibration) != 0;
 }
 
-std::vector<float> NumberMedians(const dataset::TokensFile& run) {
-  std::vector<float> medians(run.number_names.size());
-  for (std::size_t column = 0; column < medians.size(); ++column) {
-    std::vector<float> values;
-    for (const auto& step : run.steps) {
-      if (IsCalibrationStep(step)) values.push_back(SignedLog(step.numbers[column]));
-    }
-    medians[column] = Median(values);
-  }
-  return medians;
-}
-
 void FitNumbers(std::span<const dataset::TokensFile* const> training, Standardization& fitted) {
   const std::size_t columns = training.empty() ? 0 : training.front()->number_names.size();
   std::vector<std::vector<float>> raw(columns), relative(columns);
   for (const dataset::TokensFile* run : training) {
-    const std::vector<float> medians = NumberMedians(*run);
+    const std::vector<float> medians = FitNumbersOffset(*run).median;
     for (const auto& step : run->steps) {
       if (!IsTrainingStep(step)) continue;
       for (std::size_t column = 0; column < columns; ++column) {
@@ -146,22 +134,16 @@ Standardization FitStandardization(std::span<const dataset::TokensFile* const> t
   return fitted;
 }
 
-RunOffset FitRunOffset(const dataset::TokensFile& run, const Standardization& standardization) {
-  RunOffset offset;
-  offset.numbers = NumberMedians(run);
-  std::array<std::vector<float>, kChannelCount> deviations;
-  for (const auto& step : run.steps) {
-    if (!IsCalibrationStep(step)) continue;
-    ++offset.steps;
-    for (const dataset::StepToken& token : step.tokens) {
-      if (standardization.entry_count[token.id] < kFewTokens) continue;
-      const auto logs = LogTimes(token);
-      for (int c = 0; c < kChannelCount; ++c) {
-        if (logs[c] > 0) deviations[c].push_back(logs[c] - standardization.entry[token.id][c].mean);
-      }
+NumbersOffset FitNumbersOffset(const dataset::TokensFile& run) {
+  NumbersOffset offset;
+  for (const auto& step : run.steps) offset.steps += IsCalibrationStep(step) ? 1 : 0;
+  for (std::size_t column = 0; column < run.number_names.size(); ++column) {
+    std::vector<float> values;
+    for (const auto& step : run.steps) {
+      if (IsCalibrationStep(step)) values.push_back(SignedLog(step.numbers[column]));
     }
+    offset.median.push_back(Median(values));
   }
-  for (int c = 0; c < kChannelCount; ++c) offset.channel[c] = Median(deviations[c]);
   return offset;
 }
 

@@ -45,18 +45,15 @@ bool IsTrainingStep(const dataset::StepTokens& step);
 /// Healthy by label and not in doubt: what statistics are fitted on.
 bool IsHealthyStep(const dataset::StepTokens& step);
 
-/// What a run's calibration window says of the run itself. Without such steps the offsets are 0
-/// (and `steps` is 0).
-struct RunOffset {
-  std::array<float, kChannelCount>
-      channel{};               ///< median deviation of its tokens from their entries' medians
-  std::vector<float> numbers;  ///< median of SignedLog(number)
-  uint32_t steps = 0;
+/// What a run's calibration window says of its step numbers.
+struct NumbersOffset {
+  std::vector<float> median;  ///< of SignedLog(number), by column
+  uint32_t steps = 0;         ///< in the window; 0: there is none, and the medians are 0
 };
 
 /// All runs have the same vocabulary and columns (CheckRun).
 Standardization FitStandardization(std::span<const dataset::TokensFile* const> training);
 
-RunOffset FitRunOffset(const dataset::TokensFile& run, const Standardization& standardization);
+NumbersOffset FitNumbersOffset(const dataset::TokensFile& run);
 
 }  // namespace teller::model

@@ -73,12 +73,29 @@ TEST(FeaturesTest, ARunTwiceAsSlowLooksTheSameAfterItsCalibrationWindow) {
   }
 }
 
+TEST(FeaturesTest, ContrastIsTheDistanceToTheSameOccurrenceOnOtherRanks) {
+  auto run = MakeTokens({.steps = 60, .positive_share = 0});
+  auto& step = run.steps[40];
+  const Built before(run);
+  // Token 3 of rank 0 takes exp(0.5) times as long: its contrast grows by 0.5 / 0.1; its peer's (24
+  // tokens later) falls as much, and nobody else's moves.
+  step.tokens[3].host_ns =
+      static_cast<int64_t>(static_cast<double>(step.tokens[3].host_ns) * std::exp(0.5));
+  const Built after(run);
+  const auto contrast = [](const Built& built, std::size_t token) {
+    return built.steps[40].values[token * static_cast<std::size_t>(ValueWidth({})) + 3];
+  };
+  EXPECT_NEAR(contrast(after, 3) - contrast(before, 3), 5, 0.1);
+  EXPECT_NEAR(contrast(after, 27) - contrast(before, 27), -5, 0.1);
+  EXPECT_NEAR(contrast(after, 4), contrast(before, 4), 0.05);
+}
+
 TEST(FeaturesTest, SwitchedOffAttributesHaveNoColumn) {
   ModelConfig config;
   const int64_t all = ValueWidth(config);
   config.attributes.host = false;
   config.attributes.residual = false;
-  EXPECT_EQ(ValueWidth(config), all - 3);
+  EXPECT_EQ(ValueWidth(config), all - 5);  // four of a channel, one of the residual
 }
 
 TEST(FeaturesTest, NumbersThatAreNotFiniteAreReplacedAndCounted) {

@@ -1,0 +1,150 @@
+#include "src/diagnose/evidence.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "src/diagnose/sentence.h"
+#include "src/localize/readings.h"
+
+namespace teller::diagnose {
+namespace {
+
+using reconstruct::StepForest;
+using reconstruct::StepNode;
+
+class Gatherer {
+ public:
+  Gatherer(const StepForest& step, const StringInterner& symbols, const EvidenceOptions& options)
+      : step_(step), symbols_(symbols), options_(options) {}
+
+  std::string NameOf(NodeId node) const {
+    return std::string(symbols_.View(StringId{static_cast<uint32_t>(Index(step_.nodes[Index(node)].symbol))}));
+  }
+
+  Suspect FromCandidate(const localize::Candidate& candidate) const {
+    return {candidate.rank,         candidate.peer,        NameOf(candidate.node),
+            step_.nodes[Index(candidate.node)].layer,       candidate.node,
+            candidate.measure,      candidate.observed_ns, candidate.expected_ns,
+            candidate.p_value};
+  }
+
+  std::vector<Suspect> FromLocalizer(const localize::StepSuspects& suspects) const {
+    std::vector<Suspect> result;
+    for (const localize::Candidate& candidate : suspects.candidates) {
+      if (Exists(candidate.node)) result.push_back(FromCandidate(candidate));
+    }
+    return result;
+  }
+
+  /// Puts the model's first guess first, with the localiser's times where it has them.
+  void PutGuessFirst(const dataset::OperatorGuess& guess, std::vector<Suspect>& suspects) const {
+    const auto same = [&](const Suspect& s) { return s.rank == guess.rank && s.op == guess.symbol; };
+    const auto found = std::find_if(suspects.begin(), suspects.end(), same);
+    if (found != suspects.end()) {
+      std::rotate(suspects.begin(), found, found + 1);
+    } else if (Exists(guess.node) && NameOf(guess.node) == guess.symbol) {
+      const StepNode& node = step_.nodes[Index(guess.node)];
+      Suspect own{guess.rank, kNoRank, guess.symbol, node.layer, guess.node};
+      own.observed_ns = node.duration_ns;
+      suspects.insert(suspects.begin(), own);
+    }
+  }
+
+  /// Time that other ranks spent in collectives before `culprit`, who came last.
+  std::vector<PeerWait> WaitsFor(RankId culprit) const {
+    std::map<RankId, std::map<std::string, int64_t>> waited;
+    const std::vector<NodeId> last = localize::LastStarters(step_);
+    for (const localize::Reading& reading : localize::ReadStep(step_)) {
+      if (reading.measure != localize::Measure::kWait) continue;
+      const NodeId starter = last[Index(reading.node)];
+      if (starter == kNoNode || starter == reading.node || RankOf(starter) != culprit) continue;
+      waited[RankOf(reading.node)][NameOf(reading.node)] += reading.observed_ns;
+    }
+    std::vector<PeerWait> waits;
+    for (const auto& [rank, by_op] : waited) {
+      const auto longest = std::max_element(by_op.begin(), by_op.end(),
+                                            [](const auto& a, const auto& b) { return a.second < b.second; });
+      waits.push_back({rank, longest->first, longest->second});
+    }
+    std::stable_sort(waits.begin(), waits.end(),
+                     [](const PeerWait& a, const PeerWait& b) { return a.waited_ns > b.waited_ns; });
+    return waits;
+  }
+
+  std::vector<EvidenceLine> Logs(RankId first) const {
+    std::vector<EvidenceLine> lines;
+    for (const auto& line : step_.logs) lines.push_back({line.rank, line.offset_ns, line.text});
+    // Lines of the blamed rank first, warnings before the rest, then by time.
+    const auto weight = [first](const EvidenceLine& line) {
+      const bool loud = line.text.find("WARN") != std::string::npos || line.text.find("ERROR") != std::string::npos;
+      return (line.rank == first ? 0 : 1) + (loud ? 0 : 2);
+    };
+    std::stable_sort(lines.begin(), lines.end(),
+                     [&](const EvidenceLine& a, const EvidenceLine& b) { return weight(a) < weight(b); });
+    if (lines.size() > options_.logs) lines.resize(options_.logs);
+    return lines;
+  }
+
+ private:
+  bool Exists(NodeId node) const { return node != kNoNode && Index(node) < step_.nodes.size(); }
+  RankId RankOf(NodeId node) const { return step_.tracks[step_.nodes[Index(node)].track].rank; }
+
+  const StepForest& step_;
+  const StringInterner& symbols_;
+  const EvidenceOptions& options_;
+};
+
+void ReadPrediction(const dataset::StepPrediction& prediction, const std::vector<std::string>& kinds,
+                    StepDiagnosis& diagnosis) {
+  if (!std::isnan(prediction.probability)) diagnosis.probability = prediction.probability;
+  const auto& all = prediction.kind_probability;
+  if (all.empty() || all.size() != kinds.size()) return;
+  const auto best = std::max_element(all.begin(), all.end()) - all.begin();
+  diagnosis.kind_probability = all[static_cast<std::size_t>(best)];
+  diagnosis.fault_kind = kinds[static_cast<std::size_t>(best)];
+}
+
+/// Waits shorter than a share of the excess explain nothing.
+void KeepTellingWaits(StepDiagnosis& diagnosis, double share) {
+  const Suspect& first = diagnosis.suspects.front();
+  const double excess = static_cast<double>(first.observed_ns - first.expected_ns.value_or(0));
+  std::erase_if(diagnosis.waits, [&](const PeerWait& wait) {
+    return !(static_cast<double>(wait.waited_ns) >= share * std::max(1.0, excess));
+  });
+}
+
+}  // namespace
+
+StepDiagnosis GatherEvidence(const StepForest& step, const StringInterner& symbols,
+                             const localize::StepSuspects& suspects, bool abnormal,
+                             const dataset::StepPrediction* prediction, const std::vector<std::string>& kinds,
+                             const EvidenceOptions& options) {
+  const Gatherer gatherer(step, symbols, options);
+  StepDiagnosis diagnosis;
+  diagnosis.engine_step = step.engine_step;
+  diagnosis.begin_ns = step.begin_ns;
+  diagnosis.end_ns = step.end_ns;
+  diagnosis.score = suspects.score;
+  diagnosis.abnormal = abnormal;
+  diagnosis.undecided = suspects.undecided;
+  diagnosis.suspects = gatherer.FromLocalizer(suspects);
+  if (prediction != nullptr) {
+    ReadPrediction(*prediction, kinds, diagnosis);
+    const auto& guesses = prediction->operators;
+    if (!guesses.empty() && !guesses.front().symbol.empty()) {
+      gatherer.PutGuessFirst(guesses.front(), diagnosis.suspects);
+    }
+  }
+  if (diagnosis.suspects.size() > options.suspects) diagnosis.suspects.resize(options.suspects);
+  if (abnormal && !diagnosis.suspects.empty()) {
+    const Suspect& first = diagnosis.suspects.front();
+    if (first.peer == kNoRank) diagnosis.waits = gatherer.WaitsFor(first.rank);
+    KeepTellingWaits(diagnosis, options.wait_share);
+    diagnosis.logs = gatherer.Logs(first.rank);
+  }
+  diagnosis.explanation = Explain(diagnosis);
+  return diagnosis;
+}
+
+}  // namespace teller::diagnose
