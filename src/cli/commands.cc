@@ -2,6 +2,7 @@
 
 #include "src/cli/bench_command.h"
 #include "src/cli/collect_command.h"
+#include "src/cli/diagnose_command.h"
 #include "src/cli/evaluate_command.h"
 #include "src/cli/export_command.h"
 #include "src/cli/import_command.h"
@@ -18,6 +19,7 @@ namespace teller::cli {
 void AddCommands(CLI::App& app, int& exit_code) {
   AddBenchCommand(app);
   AddCollectCommand(app, exit_code);
+  AddDiagnoseCommand(app, exit_code);
   AddEvaluateCommand(app);
   AddExportCommand(app);
   AddImportCommand(app);

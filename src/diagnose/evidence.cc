@@ -19,13 +19,15 @@ class Gatherer {
       : step_(step), symbols_(symbols), options_(options) {}
 
   std::string NameOf(NodeId node) const {
-    return std::string(symbols_.View(StringId{static_cast<uint32_t>(Index(step_.nodes[Index(node)].symbol))}));
+    return std::string(
+        symbols_.View(StringId{static_cast<uint32_t>(Index(step_.nodes[Index(node)].symbol))}));
   }
 
   Suspect FromCandidate(const localize::Candidate& candidate) const {
-    return {candidate.rank,         candidate.peer,        NameOf(candidate.node),
-            step_.nodes[Index(candidate.node)].layer,       candidate.node,
-            candidate.measure,      candidate.observed_ns, candidate.expected_ns,
+    return {candidate.rank,         candidate.peer,
+            NameOf(candidate.node), step_.nodes[Index(candidate.node)].layer,
+            candidate.node,         candidate.measure,
+            candidate.observed_ns,  candidate.expected_ns,
             candidate.p_value};
   }
 
@@ -39,7 +41,9 @@ class Gatherer {
 
   /// Puts the model's first guess first, with the localiser's times where it has them.
   void PutGuessFirst(const dataset::OperatorGuess& guess, std::vector<Suspect>& suspects) const {
-    const auto same = [&](const Suspect& s) { return s.rank == guess.rank && s.op == guess.symbol; };
+    const auto same = [&](const Suspect& s) {
+      return s.rank == guess.rank && s.op == guess.symbol;
+    };
     const auto found = std::find_if(suspects.begin(), suspects.end(), same);
     if (found != suspects.end()) {
       std::rotate(suspects.begin(), found, found + 1);
@@ -54,21 +58,23 @@ class Gatherer {
   /// Time that other ranks spent in collectives before `culprit`, who came last.
   std::vector<PeerWait> WaitsFor(RankId culprit) const {
     std::map<RankId, std::map<std::string, int64_t>> waited;
-    const std::vector<NodeId> last = localize::LastStarters(step_);
-    for (const localize::Reading& reading : localize::ReadStep(step_)) {
+    const localize::StepReadings read = localize::ReadStep(step_);
+    for (const localize::Reading& reading : read.readings) {
       if (reading.measure != localize::Measure::kWait) continue;
-      const NodeId starter = last[Index(reading.node)];
+      const NodeId starter = read.last_starter[Index(reading.node)];
       if (starter == kNoNode || starter == reading.node || RankOf(starter) != culprit) continue;
       waited[RankOf(reading.node)][NameOf(reading.node)] += reading.observed_ns;
     }
     std::vector<PeerWait> waits;
     for (const auto& [rank, by_op] : waited) {
-      const auto longest = std::max_element(by_op.begin(), by_op.end(),
-                                            [](const auto& a, const auto& b) { return a.second < b.second; });
+      const auto longest =
+          std::max_element(by_op.begin(), by_op.end(),
+                           [](const auto& a, const auto& b) { return a.second < b.second; });
       waits.push_back({rank, longest->first, longest->second});
     }
-    std::stable_sort(waits.begin(), waits.end(),
-                     [](const PeerWait& a, const PeerWait& b) { return a.waited_ns > b.waited_ns; });
+    std::stable_sort(waits.begin(), waits.end(), [](const PeerWait& a, const PeerWait& b) {
+      return a.waited_ns > b.waited_ns;
+    });
     return waits;
   }
 
@@ -77,11 +83,13 @@ class Gatherer {
     for (const auto& line : step_.logs) lines.push_back({line.rank, line.offset_ns, line.text});
     // Lines of the blamed rank first, warnings before the rest, then by time.
     const auto weight = [first](const EvidenceLine& line) {
-      const bool loud = line.text.find("WARN") != std::string::npos || line.text.find("ERROR") != std::string::npos;
+      const bool loud = line.text.find("WARN") != std::string::npos ||
+                        line.text.find("ERROR") != std::string::npos;
       return (line.rank == first ? 0 : 1) + (loud ? 0 : 2);
     };
-    std::stable_sort(lines.begin(), lines.end(),
-                     [&](const EvidenceLine& a, const EvidenceLine& b) { return weight(a) < weight(b); });
+    std::stable_sort(lines.begin(), lines.end(), [&](const EvidenceLine& a, const EvidenceLine& b) {
+      return weight(a) < weight(b);
+    });
     if (lines.size() > options_.logs) lines.resize(options_.logs);
     return lines;
   }
@@ -95,8 +103,8 @@ class Gatherer {
   const EvidenceOptions& options_;
 };
 
-void ReadPrediction(const dataset::StepPrediction& prediction, const std::vector<std::string>& kinds,
-                    StepDiagnosis& diagnosis) {
+void ReadPrediction(const dataset::StepPrediction& prediction,
+                    const std::vector<std::string>& kinds, StepDiagnosis& diagnosis) {
   if (!std::isnan(prediction.probability)) diagnosis.probability = prediction.probability;
   const auto& all = prediction.kind_probability;
   if (all.empty() || all.size() != kinds.size()) return;
@@ -118,7 +126,8 @@ void KeepTellingWaits(StepDiagnosis& diagnosis, double share) {
 
 StepDiagnosis GatherEvidence(const StepForest& step, const StringInterner& symbols,
                              const localize::StepSuspects& suspects, bool abnormal,
-                             const dataset::StepPrediction* prediction, const std::vector<std::string>& kinds,
+                             const dataset::StepPrediction* prediction,
+                             const std::vector<std::string>& kinds,
                              const EvidenceOptions& options) {
   const Gatherer gatherer(step, symbols, options);
   StepDiagnosis diagnosis;

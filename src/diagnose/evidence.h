@@ -13,7 +13,8 @@
 
 namespace teller::diagnose {
 
-/// A place in the step that is blamed, with what was measured there. Everything in it is in the trace or the baseline.
+/// A place in the step that is blamed, with what was measured there. Everything in it is in the
+/// trace or the baseline.
 struct Suspect {
   RankId rank = kNoRank;
   RankId peer = kNoRank;  ///< set where a link is blamed
@@ -45,7 +46,7 @@ struct StepDiagnosis {
   int64_t begin_ns = 0, end_ns = 0;
   double score = 0;
   bool abnormal = false;
-  bool undecided = false;  ///< who started last cannot be told within the clock's error
+  bool undecided = false;             ///< who started last cannot be told within the clock's error
   std::optional<double> probability;  ///< the model's, calibrated
   std::string fault_kind;             ///< the model's; empty: no model, or it does not know
   double kind_probability = 0;
@@ -61,12 +62,14 @@ struct EvidenceOptions {
   double wait_share = 0.25;  ///< a wait is told from this share of the first suspect's excess on
 };
 
-/// What the localiser and, where given, the model say of one step, with measured evidence. The model's first operator
-/// guess comes first; its times are the localiser's where that names the same (rank, operator), else the node's own
-/// duration without an expected time. `abnormal` is the caller's decision.
+/// What the localiser and, where given, the model say of one step, with measured evidence. The
+/// model's first operator guess comes first; its times are the localiser's where that names the
+/// same (rank, operator), else the node's own duration without an expected time. `abnormal` is the
+/// caller's decision.
 StepDiagnosis GatherEvidence(const reconstruct::StepForest& step, const StringInterner& symbols,
                              const localize::StepSuspects& suspects, bool abnormal,
-                             const dataset::StepPrediction* prediction, const std::vector<std::string>& kinds,
+                             const dataset::StepPrediction* prediction,
+                             const std::vector<std::string>& kinds,
                              const EvidenceOptions& options = {});
 
 }  // namespace teller::diagnose

@@ -20,9 +20,10 @@ std::string Place(const Suspect& suspect) {
 std::string Usual(const Suspect& suspect) {
   if (!suspect.expected_ns) return " (no healthy time of it is known)";
   std::string text = fmt::format(" where {} is usual", FormatDuration(*suspect.expected_ns));
-  const double factor =
-      static_cast<double>(suspect.observed_ns) / static_cast<double>(std::max<int64_t>(1, *suspect.expected_ns));
-  if (*suspect.expected_ns >= 1000 && factor >= 1.05) text += fmt::format(" ({:.2g} times as long)", factor);
+  const double factor = static_cast<double>(suspect.observed_ns) /
+                        static_cast<double>(std::max<int64_t>(1, *suspect.expected_ns));
+  if (*suspect.expected_ns >= 1000 && factor >= 1.05)
+    text += fmt::format(" ({:.2g} times as long)", factor);
   return text;
 }
 
@@ -34,15 +35,17 @@ std::string WhatHappened(const Suspect& suspect) {
     case Measure::kHostSelf:
       return fmt::format("{} spent {} in itself", Place(suspect), observed);
     case Measure::kLaunchDelay:
-      return fmt::format("{} began {} after it was launched and its stream was free", Place(suspect), observed);
+      return fmt::format("{} began {} after it was launched and its stream was free",
+                         Place(suspect), observed);
     case Measure::kWait:
       return fmt::format("{} waited {} for the last rank", Place(suspect), observed);
     case Measure::kTransfer:
       if (suspect.peer != kNoRank) {
-        return fmt::format("Between {} and {}, {} took {} to transfer after all ranks had started", Rank(suspect.rank),
-                           Rank(suspect.peer), suspect.op, observed);
+        return fmt::format("Between {} and {}, {} took {} to transfer after all ranks had started",
+                           Rank(suspect.rank), Rank(suspect.peer), suspect.op, observed);
       }
-      return fmt::format("{} took {} to transfer after all ranks had started", Place(suspect), observed);
+      return fmt::format("{} took {} to transfer after all ranks had started", Place(suspect),
+                         observed);
     case Measure::kDuration:
       break;
   }
@@ -52,9 +55,11 @@ std::string WhatHappened(const Suspect& suspect) {
 std::string Waits(const StepDiagnosis& diagnosis) {
   if (diagnosis.waits.empty()) return {};
   const PeerWait& wait = diagnosis.waits.front();
-  std::string text = fmt::format(" {} waited {} for it in {}", Rank(wait.rank), FormatDuration(wait.waited_ns), wait.op);
+  std::string text = fmt::format(" {} waited {} for it in {}", Rank(wait.rank),
+                                 FormatDuration(wait.waited_ns), wait.op);
   text[1] = 'R';
-  if (diagnosis.waits.size() > 1) text += fmt::format(", {} more ranks too", diagnosis.waits.size() - 1);
+  if (diagnosis.waits.size() > 1)
+    text += fmt::format(", {} more ranks too", diagnosis.waits.size() - 1);
   return text + ".";
 }
 
@@ -68,16 +73,19 @@ std::string Log(const StepDiagnosis& diagnosis) {
 std::string Kind(const StepDiagnosis& diagnosis) {
   if (diagnosis.fault_kind.empty()) return {};
   if (diagnosis.fault_kind == "unknown") return " The model knows no fault of this kind.";
-  return fmt::format(" The model calls it {} ({:.0f} %).", diagnosis.fault_kind, 100 * diagnosis.kind_probability);
+  return fmt::format(" The model calls it {} ({:.0f} %).", diagnosis.fault_kind,
+                     100 * diagnosis.kind_probability);
 }
 
 }  // namespace
 
 std::string Explain(const StepDiagnosis& diagnosis) {
   if (!diagnosis.abnormal) return kNothingFound;
-  if (diagnosis.suspects.empty()) return "The step is abnormal, but no operator stands out." + Kind(diagnosis);
+  if (diagnosis.suspects.empty())
+    return "The step is abnormal, but no operator stands out." + Kind(diagnosis);
   const Suspect& first = diagnosis.suspects.front();
-  std::string text = WhatHappened(first) + Usual(first) + "." + Waits(diagnosis) + Log(diagnosis) + Kind(diagnosis);
+  std::string text = WhatHappened(first) + Usual(first) + "." + Waits(diagnosis) + Log(diagnosis) +
+                     Kind(diagnosis);
   if (diagnosis.undecided) text += " Who started last cannot be told within the clock's error.";
   return text;
 }

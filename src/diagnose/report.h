@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "src/diagnose/diagnose_run.h"
+
+namespace teller::diagnose {
+
+/// docs/design.md, section 12: {"steps":[...],"verdict","notes"}; one line. Candidates stand in
+/// every step, evidence in abnormal ones.
+std::string ReportJson(const RunDiagnosis& run);
+
+/// For a terminal: verdict, the operators blamed most, the worst `shown` steps with their
+/// sentences, notes.
+std::string ReportText(const RunDiagnosis& run, std::size_t shown = 10);
+
+}  // namespace teller::diagnose
