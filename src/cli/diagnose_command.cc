@@ -153,9 +153,9 @@ diagnose::RunDiagnosis Diagnose(const DiagnoseCommandOptions& options) {
     notes.push_back(fmt::format(
         "the model saw the localiser's top {} steps and the calibration window", options.top));
   }
-  diagnose::RunDiagnosis run =
-      diagnose::DiagnoseRun(steps, *suspects, predictions ? &*predictions : nullptr,
-                            {.false_share = options.false_share});
+  diagnose::RunDiagnosis run = diagnose::DiagnoseRun(
+      steps, *suspects, predictions ? &*predictions : nullptr,
+      {.false_share = options.false_share, .contrast = options.baseline.empty()});
   run.notes.insert(run.notes.begin(), notes.begin(), notes.end());
   return run;
 }

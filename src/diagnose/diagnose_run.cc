@@ -173,6 +173,7 @@ RunDiagnosis DiagnoseRun(const dataset::StepsFile& steps,
                        predictions != nullptr ? predictions->kinds : no_kinds, options.evidence));
   }
   run.verdict = VerdictOf(run, p_values, options.false_share);
+  if (options.contrast && run.verdict == Verdict::kHealthy) run.verdict = Verdict::kUndecided;
   AddNotes(steps, run);
   return run;
 }

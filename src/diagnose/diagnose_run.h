@@ -14,6 +14,8 @@ namespace teller::diagnose {
 
 struct DiagnoseOptions {
   double false_share = 0.1;  ///< of the steps called abnormal, at most so many may be healthy
+  bool contrast =
+      false;  ///< suspects are LocalizeByContrast's: finding nothing is then no proof of health
   EvidenceOptions evidence;
 };
 

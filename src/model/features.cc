@@ -44,7 +44,7 @@ class FeatureBuilder {
         pieces_(pieces),
         config_(config),
         numbers_offset_(FitNumbersOffset(run)),
-        clock_(run, standardization) {
+        clock_(run, standardization, config.attributes.rank) {
     for (const std::string& symbol : run.symbols) {
       symbol_row_.push_back(static_cast<uint16_t>(Hash64(symbol) % kSymbolRows));
     }

@@ -119,6 +119,15 @@ std::map<std::string, std::vector<int64_t>> Parameters::Shapes() const {
   return shapes;
 }
 
+void Parameters::Set(const std::string& name, const std::vector<float>& values) {
+  const c10::NoGradGuard no_gradient;
+  at::Tensor& tensor = state_->values.at(name);
+  const auto count = static_cast<int64_t>(values.size());
+  TELLER_CHECK(count == tensor.numel());
+  tensor.copy_(
+      at::from_blob(const_cast<float*>(values.data()), {count}, at::kFloat).view(tensor.sizes()));
+}
+
 void Parameters::ZeroGradients() {
   for (auto& [name, tensor] : state_->values) tensor.mutable_grad() = at::Tensor();
 }

@@ -30,6 +30,8 @@ class Parameters {
                 const std::vector<float>& values);
   const at::Tensor& Fixed(const std::string& name) const;
   std::map<std::string, std::vector<int64_t>> Shapes() const;
+  /// Overwrites one tensor, row by row; for tests against reference numbers.
+  void Set(const std::string& name, const std::vector<float>& values);
 
   void ZeroGradients();
   /// Names of parameters that the last gradients did not reach.

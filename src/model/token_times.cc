@@ -61,8 +61,9 @@ float InLogUnits(float value) { return std::isnan(value) ? 0 : Clipped(value / k
 
 }  // namespace
 
-TokenClock::TokenClock(const dataset::TokensFile& run, const Standardization& standardization)
-    : standard_(standardization) {
+TokenClock::TokenClock(const dataset::TokensFile& run, const Standardization& standardization,
+                       bool ranks)
+    : standard_(standardization), ranks_(ranks) {
   std::array<std::vector<float>, kChannelCount> all;
   std::map<std::pair<uint16_t, uint32_t>, std::array<std::vector<float>, kChannelCount>> by_entry;
   for (const auto& step : run.steps) {
@@ -71,7 +72,7 @@ TokenClock::TokenClock(const dataset::TokensFile& run, const Standardization& st
     for (std::size_t i = 0; i < step.tokens.size(); ++i) {
       for (int c = 0; c < kChannelCount; ++c) {
         all[c].push_back(deviations[i][c]);
-        by_entry[{step.tokens[i].rank, step.tokens[i].id}][c].push_back(deviations[i][c]);
+        by_entry[{RankOf(step.tokens[i]), step.tokens[i].id}][c].push_back(deviations[i][c]);
       }
     }
   }
@@ -103,8 +104,9 @@ std::vector<TokenClock::LogTimesOf> TokenClock::Deviations(const dataset::StepTo
     LogTimesOf one{};
     for (int c = 0; c < kChannelCount; ++c) {
       const bool usual = logs[c] > 0 && standard_.entry_count[token.id] >= kFewTokens;
-      one[c] = usual ? logs[c] - standard_.entry[token.id][c].mean - Offset(token.rank, token.id, c)
-                     : kNothing;
+      one[c] =
+          usual ? logs[c] - standard_.entry[token.id][c].mean - Offset(RankOf(token), token.id, c)
+                : kNothing;
     }
     deviations.push_back(one);
   }
@@ -128,7 +130,7 @@ std::vector<TokenTimes> TokenClock::Read(const dataset::StepTokens& step) const 
       if (std::isnan(values[i])) continue;
       time.deviation = Clipped(values[i] / standard_.entry[token.id][c].scale);
       time.relative = InLogUnits(values[i] - shared);
-      time.contrast = InLogUnits(contrast[i]);
+      if (ranks_) time.contrast = InLogUnits(contrast[i]);
     }
   }
   return times;

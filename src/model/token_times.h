@@ -30,7 +30,8 @@ using TokenTimes = std::array<TokenTime, kChannelCount>;
 /// Looks at the times of one run's tokens, with the offsets that its calibration window gives.
 class TokenClock {
  public:
-  TokenClock(const dataset::TokensFile& run, const Standardization& standardization);
+  /// Without `ranks` no rank is told from another: one offset an entry, no contrast.
+  TokenClock(const dataset::TokensFile& run, const Standardization& standardization, bool ranks);
 
   /// By token of the step.
   std::vector<TokenTimes> Read(const dataset::StepTokens& step) const;
@@ -41,7 +42,12 @@ class TokenClock {
   std::vector<LogTimesOf> Deviations(const dataset::StepTokens& step) const;
   float Offset(uint16_t rank, uint32_t entry, int channel) const;
 
+  uint16_t RankOf(const dataset::StepToken& token) const {
+    return ranks_ ? token.rank : uint16_t{0};
+  }
+
   const Standardization& standard_;
+  bool ranks_;
   LogTimesOf run_offset_{};
   std::map<std::pair<uint16_t, uint32_t>, LogTimesOf> offset_;  // by (rank, entry)
 };
