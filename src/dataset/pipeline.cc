@@ -28,12 +28,6 @@ std::pair<std::string, std::string> InputOf(const Path& path) {
   return {path.filename().string(), HashFileHex(path)};
 }
 
-/// Starts of ranks closer than this are not told apart: the residual of the run's clock alignment.
-int64_t ClockErrorNs(const StepsFile& file) {
-  constexpr double kLeastNs = 20'000;  // of c10d Gloo's ends alone (docs/design.md, section 7)
-  return static_cast<int64_t>(std::max(kLeastNs, file.clock_residual_ns));
-}
-
 bool IsCalibration(const StepLabel& label) { return (label.reasons & kReasonCalibration) != 0; }
 bool IsHealthy(const StepLabel& label) {
   return label.status == LabelStatus::kNegative && label.stretch < 0;

@@ -276,6 +276,11 @@ void CheckShape(const StepsFile& file) {
 
 }  // namespace
 
+int64_t ClockErrorNs(const StepsFile& steps) {
+  constexpr double kLeastNs = 20'000;  // of c10d Gloo's ends alone (docs/design.md, section 7)
+  return static_cast<int64_t>(std::max(kLeastNs, steps.clock_residual_ns));
+}
+
 void WriteSteps(const std::filesystem::path& path, const StepsFile& steps, bool force) {
   CheckShape(steps);
   AtomicFile destination(path, force);

@@ -27,6 +27,9 @@ struct StepsFile {
   std::vector<std::pair<std::string, int64_t>> stats;  ///< reconstruction counters by reason
 };
 
+/// Starts of ranks closer than this are not told apart: the residual of the run's clock alignment.
+int64_t ClockErrorNs(const StepsFile& steps);
+
 /// Written beside and renamed; throws ConfigError where it exists and `force` is false.
 void WriteSteps(const std::filesystem::path& path, const StepsFile& steps, bool force = false);
 /// Throws DataError: missing, foreign, truncated, another major version, inconsistent lengths.

@@ -26,7 +26,8 @@ std::vector<const reconstruct::StepForest*> CalibrationForests(const dataset::St
 
 localize::Baseline Fit(const dataset::StepsFile& steps, std::vector<uint8_t> healthy) {
   const std::size_t count = healthy.size();
-  const localize::TrainingRun run{&steps.run, std::move(healthy), std::vector<uint8_t>(count, 0)};
+  const localize::TrainingRun run{&steps.run, std::move(healthy), std::vector<uint8_t>(count, 0),
+                                  dataset::ClockErrorNs(steps)};
   return localize::FitBaseline(std::span(&run, 1));
 }
 
@@ -117,7 +118,8 @@ std::vector<localize::StepSuspects> LocalizeRun(const dataset::StepsFile& steps,
   if (const auto calibration = CalibrationForests(steps); !calibration.empty()) {
     scale = localize::Localizer(baseline, steps.run.symbols).MeasureScale(calibration);
   }
-  localize::Localizer localizer(baseline, steps.run.symbols, std::move(scale));
+  localize::Localizer localizer(baseline, steps.run.symbols, std::move(scale),
+                                {.clock_error_ns = dataset::ClockErrorNs(steps)});
   std::vector<localize::StepSuspects> suspects(steps.run.steps.size());
   for (std::size_t s = 0; s < suspects.size(); ++s) {
     if (!steps.forest[s]) continue;

@@ -21,8 +21,9 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kBlamedShown = 5;
 
-constexpr const char* kMeasureNames[] = {"duration",     "gap_before", "host_self",
-                                         "launch_delay", "wait",       "transfer"};
+constexpr const char* kMeasureNames[] = {"duration", "gap_before", "host_self", "launch_delay",
+                                         "wait",     "transfer",   "step"};
+static_assert(std::size(kMeasureNames) == localize::kMeasureCount);
 const char* MeasureText(localize::Measure measure) {
   return kMeasureNames[static_cast<std::size_t>(measure)];
 }

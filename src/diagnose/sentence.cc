@@ -47,6 +47,7 @@ std::string WhatHappened(const Suspect& suspect) {
       return fmt::format("{} took {} to transfer after all ranks had started", Place(suspect),
                          observed);
     case Measure::kDuration:
+    case Measure::kStep:
       break;
   }
   return fmt::format("{} took {}", Place(suspect), observed);
