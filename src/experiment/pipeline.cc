@@ -182,10 +182,10 @@ class Builder {
                                                  context.output / kBaselineFile);
                      }});
     const slice::SliceOptions options = config_.slice;
-    const std::string settings = fmt::format(
-        "{} {} {} {} {} {} {} {} {} {}", options.suspects, options.node_budget, options.neighbours,
-        options.instances, options.log_budget, options.ancestors, options.subtrees, options.peers,
-        options.fill, options.logs);
+    const std::string settings =
+        fmt::format("{} {} {} {} {} {} {} {} {} {}", options.suspects, options.node_budget,
+                    options.neighbours, options.instances, options.log_budget, options.ancestors,
+                    options.subtrees, options.peers, options.fill, options.logs);
     for (const StageId step : steps) {
       slices_.push_back(Add({.kind = "slices",
                              .name = pipeline_.plan.At(step).name,
