@@ -34,7 +34,7 @@ def start_service(bins, trace, run_id, http_port):
         f"RANK={rank} chrt -b 0 {bins}/teller-serve --config {ROOT}/configs/workload/reference.yaml --rank {rank} --world-size 2"
         f" --master-addr 127.0.0.1 --master-port {master} --host 127.0.0.1 --port {http_port}" for rank in (0, 1))
     return subprocess.Popen([f"{bins}/teller", "collect", "--level", "full", "--run-id", run_id, "-o", trace, "--", "bash", "-c",
-                             f"{ranks} & wait"], stdout=subprocess.DEVNULL)
+                             f"trap 'kill $(jobs -p)' TERM; {ranks} & wait; wait"], stdout=subprocess.DEVNULL)
 
 
 def wait_ready(http_port, service):
