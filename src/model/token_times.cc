@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <utility>
 
 namespace teller::model {
 namespace {
 
 constexpr float kLargest = 8;     // spreads; beyond that a value says 'far' and nothing more
 constexpr float kLogUnit = 0.1f;  // what 'relative' and 'contrast' are counted in
-constexpr float kPriorTokens =
-    20;  // an entry's own offset counts as much as the run's after so many tokens
 constexpr float kNothing = std::numeric_limits<float>::quiet_NaN();
 
 float Clipped(float value) { return std::clamp(value, -kLargest, kLargest); }
@@ -65,36 +65,18 @@ TokenClock::TokenClock(const dataset::TokensFile& run, const Standardization& st
                        bool ranks)
     : standard_(standardization), ranks_(ranks) {
   std::array<std::vector<float>, kChannelCount> all;
-  std::map<std::pair<uint16_t, uint32_t>, std::array<std::vector<float>, kChannelCount>> by_entry;
   for (const auto& step : run.steps) {
     if ((step.label.reasons & dataset::kReasonCalibration) == 0) continue;
-    const auto deviations = Deviations(step);  // offsets are still zero here
-    for (std::size_t i = 0; i < step.tokens.size(); ++i) {
-      for (int c = 0; c < kChannelCount; ++c) {
-        all[c].push_back(deviations[i][c]);
-        by_entry[{RankOf(step.tokens[i]), step.tokens[i].id}][c].push_back(deviations[i][c]);
-      }
+    for (const LogTimesOf& deviation : Deviations(step)) {  // the offset is still zero here
+      for (int c = 0; c < kChannelCount; ++c) all[c].push_back(deviation[c]);
     }
   }
-  LogTimesOf run_offset{};
-  std::map<std::pair<uint16_t, uint32_t>, LogTimesOf> offsets;
+  LogTimesOf offset{};
   for (int c = 0; c < kChannelCount; ++c) {
-    const float median = MedianOf(all[c]);
-    run_offset[c] = std::isnan(median) ? 0 : median;
-    for (auto& [key, values] : by_entry) {
-      const auto count = static_cast<float>(values[c].size());
-      const float own = MedianOf(values[c]);
-      const float weight = std::isnan(own) ? 0 : count / (count + kPriorTokens);
-      offsets[key][c] = weight == 0 ? run_offset[c] : weight * own + (1 - weight) * run_offset[c];
-    }
+    const float median = MedianOf(std::move(all[c]));
+    offset[c] = std::isnan(median) ? 0 : median;
   }
-  run_offset_ = run_offset;
-  offset_ = std::move(offsets);
-}
-
-float TokenClock::Offset(uint16_t rank, uint32_t entry, int channel) const {
-  const auto found = offset_.find({rank, entry});
-  return found == offset_.end() ? run_offset_[channel] : found->second[channel];
+  run_offset_ = offset;
 }
 
 std::vector<TokenClock::LogTimesOf> TokenClock::Deviations(const dataset::StepTokens& step) const {
@@ -104,9 +86,7 @@ std::vector<TokenClock::LogTimesOf> TokenClock::Deviations(const dataset::StepTo
     LogTimesOf one{};
     for (int c = 0; c < kChannelCount; ++c) {
       const bool usual = logs[c] > 0 && standard_.entry_count[token.id] >= kFewTokens;
-      one[c] =
-          usual ? logs[c] - standard_.entry[token.id][c].mean - Offset(RankOf(token), token.id, c)
-                : kNothing;
+      one[c] = usual ? logs[c] - standard_.entry[token.id][c].mean - run_offset_[c] : kNothing;
     }
     deviations.push_back(one);
   }

@@ -2,9 +2,7 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "src/dataset/tokens_file.h"
@@ -27,10 +25,12 @@ inline constexpr int kTokenTimeColumns = 4;
 
 using TokenTimes = std::array<TokenTime, kChannelCount>;
 
-/// Looks at the times of one run's tokens, with the offsets that its calibration window gives.
+/// Looks at the times of one run's tokens, less one offset a channel that its calibration window
+/// gives. (An offset an entry was tried and made step detection worse: the window's mix of phases
+/// is not that of the rest of a run.)
 class TokenClock {
  public:
-  /// Without `ranks` no rank is told from another: one offset an entry, no contrast.
+  /// Without `ranks` no rank is told from another: no contrast.
   TokenClock(const dataset::TokensFile& run, const Standardization& standardization, bool ranks);
 
   /// By token of the step.
@@ -40,16 +40,10 @@ class TokenClock {
   using LogTimesOf = std::array<float, kChannelCount>;  // NaN: nothing to compare with
 
   std::vector<LogTimesOf> Deviations(const dataset::StepTokens& step) const;
-  float Offset(uint16_t rank, uint32_t entry, int channel) const;
-
-  uint16_t RankOf(const dataset::StepToken& token) const {
-    return ranks_ ? token.rank : uint16_t{0};
-  }
 
   const Standardization& standard_;
   bool ranks_;
   LogTimesOf run_offset_{};
-  std::map<std::pair<uint16_t, uint32_t>, LogTimesOf> offset_;  // by (rank, entry)
 };
 
 }  // namespace teller::model
