@@ -5,7 +5,7 @@
 namespace teller::dataset {
 
 /// docs/schema/baseline.md in constants; a test compares the two.
-inline constexpr h5::Schema kBaselineSchema{"baseline", 1, 0};
+inline constexpr h5::Schema kBaselineSchema{"baseline", 2, 0};
 
 inline constexpr h5::ColumnSpec kBaselineColumns[] = {
     {"/strings", "string", "-"},

@@ -5,7 +5,7 @@
 namespace teller::dataset {
 
 /// docs/schema/slices.md in constants; a test compares the two.
-inline constexpr h5::Schema kSlicesSchema{"slices", 1, 0};
+inline constexpr h5::Schema kSlicesSchema{"slices", 1, 1};
 
 inline constexpr h5::ColumnSpec kSlicesColumns[] = {
     {"/symbols", "string", "-"},

@@ -27,11 +27,12 @@ enum Quantity {
   kTransfer,
   kLaunchDelay,
   kGapBefore,
+  kEntryDelay,
   kQuantities
 };
 constexpr std::array<const char*, kQuantities> kQuantityNames = {
-    "duration", "host_self", "device_busy",  "sync",
-    "wait",     "transfer",  "launch_delay", "gap_before"};
+    "duration", "host_self",    "device_busy", "sync",       "wait",
+    "transfer", "launch_delay", "gap_before",  "entry_delay"};
 constexpr std::size_t kRankPositions = 4;
 
 using RankQuantities = std::array<int64_t, kQuantities>;
@@ -52,8 +53,8 @@ class StepMeasure {
     return static_cast<std::size_t>(std::ranges::find(step_.ranks, step_.tracks[node.track].rank) -
                                     step_.ranks.begin());
   }
-  int64_t BaseBegin(const StepNode& node) const {
-    return step_.rank_begin_ns[RankOf(node)] + node.begin_ns;
+  int64_t BaseEntry(const StepNode& node) const {
+    return step_.rank_begin_ns[RankOf(node)] + node.begin_ns + node.entry_delay_ns;
   }
 
   void AddNode(const StepNode& node) {
@@ -62,6 +63,7 @@ class StepMeasure {
     const bool synthetic = node.parent == kNoNode && step_.tracks[node.track].track != 0;
     RankQuantities& of = ranks_[rank];
     of[kDeviceBusy] += node.device_busy_ns;
+    of[kEntryDelay] += node.entry_delay_ns;
     if (node.kind == Kind::kSyncCall) of[kSync] += node.duration_ns;
     if (!synthetic && node.kind != Kind::kSyncCall) of[kHostSelf] += node.host_self_ns;
     if (node.parent == kNoNode && step_.tracks[node.track].track == 0) {
@@ -77,12 +79,12 @@ class StepMeasure {
       ranks_[rank][kLaunchDelay] +=
           std::max<int64_t>(to.begin_ns - from.begin_ns - from.duration_ns, 0);
     } else if (edge.type == EdgeType::kCollective) {
-      const int64_t wait_ns = std::max<int64_t>(BaseBegin(from) - BaseBegin(to), 0);
+      const int64_t wait_ns = std::max<int64_t>(BaseEntry(from) - BaseEntry(to), 0);
       ranks_[rank][kWait] += wait_ns;
-      ranks_[rank][kTransfer] += std::max<int64_t>(to.duration_ns - wait_ns, 0);
+      ranks_[rank][kTransfer] += std::max<int64_t>(to.duration_ns - to.entry_delay_ns - wait_ns, 0);
       // The last starter does not wait; it has an edge to every other rank and counts once.
       if (last_starters_.insert(edge.from).second)
-        ranks_[RankOf(from)][kTransfer] += from.duration_ns;
+        ranks_[RankOf(from)][kTransfer] += from.duration_ns - from.entry_delay_ns;
     }
   }
 

@@ -84,6 +84,7 @@ constexpr auto kNodeFields = [](auto visit) {
   visit("gap_before_ns", &StepNode::gap_before_ns);
   visit("bytes", &StepNode::bytes);
   visit("sequence", &StepNode::sequence);
+  visit("entry_delay_ns", &StepNode::entry_delay_ns);
 };
 constexpr auto kEdgeFields = [](auto visit) {
   visit("from", &StepEdge::from);

@@ -5,7 +5,7 @@
 namespace teller::dataset {
 
 /// docs/schema/steps.md in constants; a test compares the two.
-inline constexpr h5::Schema kStepsSchema{"steps", 1, 0};
+inline constexpr h5::Schema kStepsSchema{"steps", 2, 0};
 
 inline constexpr h5::ColumnSpec kStepsColumns[] = {
     {"/symbols", "string", "-"},
@@ -43,6 +43,7 @@ inline constexpr h5::ColumnSpec kStepsColumns[] = {
     {"/nodes/gap_before_ns", "int64", "ns"},
     {"/nodes/bytes", "int64", "bytes"},
     {"/nodes/sequence", "int32", "-"},
+    {"/nodes/entry_delay_ns", "int64", "ns"},
     {"/edges/from", "int32", "node"},
     {"/edges/to", "int32", "node"},
     {"/edges/type", "uint8", "-"},

@@ -162,7 +162,9 @@ void Tokenizer::AddTrack(const TrackView& track, std::span<const uint8_t> barrie
   const auto base = static_cast<uint32_t>(out.nodes.size());
   AddNodes(track, out);
   std::vector<int32_t> owner;  // by node of the track: its token
-  for (const tpe::Token& token : encoder_.Encode(sequence)) {
+  const std::vector<tpe::Token> encoded = encoder_.Encode(sequence);
+  out.decodes = out.decodes != 0 && Decodes(track, sequence, encoded);
+  for (const tpe::Token& token : encoded) {
     const uint32_t per_node = AtomsPerNode(vocabulary_.mode);
     // Of two atoms a node the second names it; a token of a type tag alone has no node.
     const uint32_t from = token.first / per_node, to = (token.first + token.count) / per_node;
@@ -181,6 +183,23 @@ void Tokenizer::AddTrack(const TrackView& track, std::span<const uint8_t> barrie
     owner.resize(to, static_cast<int32_t>(out.tokens.size()));
     out.tokens.push_back(made);
   }
+}
+
+bool Tokenizer::Decodes(const TrackView& track, const tpe::Sequence& sequence,
+                        std::span<const tpe::Token> encoded) const {
+  const tpe::Sequence decoded = tpe::Decode(vocabulary_, encoded);
+  const auto same = [](const tpe::Atom& a, const tpe::Atom& b) {
+    return a.symbol == b.symbol && a.depth == b.depth;
+  };
+  if (!std::ranges::equal(decoded, sequence, same)) return false;
+  if (vocabulary_.mode == Mode::kAdjacencyPublished) return true;  // atoms are not nodes
+  const std::vector<int32_t> parents = tpe::ParentsOf(decoded);
+  for (std::size_t i = 0; i < parents.size(); ++i) {
+    const int32_t parent = track.step.slice.nodes[track.begin + i].parent;
+    const int32_t expected = parent < 0 ? -1 : parent - static_cast<int32_t>(track.begin);
+    if (parents[i] != expected) return false;
+  }
+  return true;
 }
 
 void Tokenizer::AddNodes(const TrackView& track, StepTokens& out) const {
@@ -214,6 +233,20 @@ StepToken Tokenizer::Describe(const TrackView& track, uint32_t from, uint32_t to
   return token;
 }
 
+bool Tokenizer::TimesAddUp(const StepForest& forest, const StepTokens& tokens) {
+  std::vector<int64_t> host_ns(forest.tracks.size(), 0), device_ns(forest.tracks.size(), 0);
+  for (const reconstruct::StepNode& node : forest.nodes) {
+    host_ns[node.track] += node.host_self_ns;
+    device_ns[node.track] += node.device_busy_ns;
+  }
+  for (const StepToken& token : tokens.tokens) {
+    host_ns[token.track] -= token.host_ns;
+    device_ns[token.track] -= token.device_ns;
+  }
+  const auto is_zero = [](int64_t left) { return left == 0; };
+  return std::ranges::all_of(host_ns, is_zero) && std::ranges::all_of(device_ns, is_zero);
+}
+
 StepTokens Tokenizer::Tokenize(const StepForest& forest, const SliceStep& step,
                                std::span<const RankId> ranks) {
   StepTokens tokens;
@@ -229,12 +262,14 @@ StepTokens Tokenizer::Tokenize(const StepForest& forest, const SliceStep& step,
   }
   const std::vector<uint8_t> barrier = BarriersOf(step);
   CountForest(forest, step, barrier, tokens);
+  tokens.decodes = 1;
   for (const auto& [begin, end] : TrackRanges(step.context.size(), TrackOf(step))) {
     const RankId rank = forest.tracks[step.context[begin].track].rank;
     const auto found = std::find(ranks.begin(), ranks.end(), rank);
     AddTrack({forest, step, begin, end, static_cast<uint16_t>(found - ranks.begin())}, barrier,
              tokens);
   }
+  tokens.times_add_up = TimesAddUp(forest, tokens);
   return tokens;
 }
 

@@ -42,8 +42,8 @@ class Tokenizer {
             Barriers barriers, uint64_t seed);
 
   /// Tokens of the slice with their attributes, and the counts of the whole forest; numbers,
-  /// localiser columns, logs and label are left to the caller. Sums of host_ns and device_ns by
-  /// track equal those of the whole forest.
+  /// localiser columns, logs and label are left to the caller. What must hold of every encoding is
+  /// checked on each: StepTokens::decodes and times_add_up.
   /// @param ranks  the run's ranks; every rank of the step is among them
   /// @throws DataError where slice and forest do not fit
   StepTokens Tokenize(const reconstruct::StepForest& forest, const SliceStep& step,
@@ -62,6 +62,9 @@ class Tokenizer {
     uint16_t rank;
   };
   void AddTrack(const TrackView& track, std::span<const uint8_t> barrier, StepTokens& out);
+  bool Decodes(const TrackView& track, const tpe::Sequence& sequence,
+               std::span<const tpe::Token> encoded) const;
+  static bool TimesAddUp(const reconstruct::StepForest& forest, const StepTokens& tokens);
   void AddNodes(const TrackView& track, StepTokens& out) const;
   /// Attributes of the track's nodes [from, to), counted from its begin; `from` exists even where
   /// the range is empty.

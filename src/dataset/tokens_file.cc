@@ -30,6 +30,8 @@ constexpr auto kStepFields = [](auto visit) {
   visit("forest_tokens", &StepRow::forest_tokens);
   visit("slice_nodes", &StepRow::slice_nodes);
   visit("unknown_symbols", &StepRow::unknown_symbols);
+  visit("decodes", &StepRow::decodes);
+  visit("times_add_up", &StepRow::times_add_up);
   visit("token_count", &StepRow::token_count);
   visit("node_count", &StepRow::node_count);
   visit("log_count", &StepRow::log_count);
@@ -84,6 +86,8 @@ std::vector<StepRow> StepRows(const TokensFile& file) {
     row.forest_tokens = step.forest_tokens;
     row.slice_nodes = step.slice_nodes;
     row.unknown_symbols = step.unknown_symbols;
+    row.decodes = step.decodes;
+    row.times_add_up = step.times_add_up;
     row.token_count = static_cast<uint32_t>(step.tokens.size());
     row.node_count = static_cast<uint32_t>(step.nodes.size());
     row.log_count = static_cast<uint32_t>(step.log_text.size());

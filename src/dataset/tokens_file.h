@@ -56,6 +56,10 @@ struct StepTokens {
       0;  ///< the whole step encoded: compression = 1 - forest_tokens / forest_nodes
   uint32_t slice_nodes = 0;
   uint32_t unknown_symbols = 0;  ///< nodes of the slice whose symbol the vocabulary lacks
+  uint8_t decodes = 0;  ///< 1: the tokens' ids and depths decode to the slice's symbols (those the
+                        ///< vocabulary knows), depths and parents
+  uint8_t times_add_up = 0;  ///< 1: on every track the tokens' host_ns and device_ns sum to those
+                             ///< of the whole forest, to the nanosecond
   StepLabel label;
 };
 

@@ -5,7 +5,7 @@
 namespace teller::dataset {
 
 /// docs/schema/tokens.md in constants; a test compares the two.
-inline constexpr h5::Schema kTokensSchema{"tokens", 1, 0};
+inline constexpr h5::Schema kTokensSchema{"tokens", 2, 0};
 
 inline constexpr h5::ColumnSpec kTokensColumns[] = {
     {"/symbols", "string", "-"},
@@ -17,6 +17,8 @@ inline constexpr h5::ColumnSpec kTokensColumns[] = {
     {"/steps/forest_tokens", "uint32", "tokens"},
     {"/steps/slice_nodes", "uint32", "nodes"},
     {"/steps/unknown_symbols", "uint32", "nodes"},
+    {"/steps/decodes", "uint8", "-"},
+    {"/steps/times_add_up", "uint8", "-"},
     {"/steps/token_count", "uint32", "-"},
     {"/steps/node_count", "uint32", "-"},
     {"/steps/log_count", "uint32", "-"},

@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 constexpr std::size_t kBlamedShown = 5;
 
 constexpr const char* kMeasureNames[] = {"duration", "gap_before", "host_self", "launch_delay",
-                                         "wait",     "transfer",   "step"};
+                                         "wait",     "transfer",   "step",      "entry_delay"};
 static_assert(std::size(kMeasureNames) == localize::kMeasureCount);
 const char* MeasureText(localize::Measure measure) {
   return kMeasureNames[static_cast<std::size_t>(measure)];

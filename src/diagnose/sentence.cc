@@ -46,6 +46,9 @@ std::string WhatHappened(const Suspect& suspect) {
       }
       return fmt::format("{} took {} to transfer after all ranks had started", Place(suspect),
                          observed);
+    case Measure::kEntryDelay:
+      return fmt::format("{} was joined {} after the device had come to it", Place(suspect),
+                         observed);
     case Measure::kDuration:
     case Measure::kStep:
       break;

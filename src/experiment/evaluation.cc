@@ -366,6 +366,10 @@ void AddPoint(const TradeOffPoint& point, std::vector<Cell>& cells) {
   cells.push_back(
       MakeCell("E3", row, "tokens_per_step", Ratio(point.test, ForestTokens, ScoredSteps)));
   cells.push_back(MakeCell("E3", row, "compression", Ratio(point.test, SavedTokens, ForestNodes)));
+  cells.push_back(MakeCell(
+      "E3", row, "exact",
+      static_cast<double>(point.exact) / static_cast<double>(std::max<int64_t>(1, point.slices)),
+      point.slices));
   cells.push_back(MakeCell("E3", row, "cut_short", Ratio(point.test, CutShort, ScoredSteps)));
   for (const View view : {View::kNone, View::kHorizontal, View::kVertical}) {
     Json view_row = row;
@@ -415,6 +419,8 @@ RunSummary Summarize(const dataset::TokensFile& tokens, std::size_t length) {
   for (const dataset::StepTokens& step : tokens.steps) {
     summary.truth.engine_steps.push_back(step.engine_step);
     summary.truth.labels.push_back(step.label);
+    ++summary.slices;
+    summary.exact += step.decodes != 0 && step.times_add_up != 0 ? 1 : 0;
     if (!IsScored(step.label)) continue;
     ++summary.scored_steps;
     summary.cut_short += step.tokens.size() > length ? 1 : 0;
@@ -518,6 +524,12 @@ std::vector<std::string> UnmetExpectations(std::span<const Cell> cells,
       unmet.push_back(
           fmt::format("E0 '{}', {}: does not hold; doubt the tables below until it is explained",
                       cell.row.value("control", ""), cell.row.value("measure", "")));
+    }
+    if (cell.table == "E3" && cell.metric == "exact" && cell.value && *cell.value < 1) {
+      unmet.push_back(fmt::format(
+          "E3, {} {}: {:.3g} % of {} slices do not decode exactly, or their times do not add up",
+          cell.row.value("mode", ""), cell.row.value("inputs", ""), 100 * (1 - *cell.value),
+          cell.n));
     }
     if (cell.table != "E2_kinds" || cell.metric != "pr_auc" || !cell.value) continue;
     const bool claimed = cell.row.value("levels", "") == kClaimedLevels.Name();

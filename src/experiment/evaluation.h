@@ -37,6 +37,8 @@ struct RunSummary {
   int64_t forest_nodes = 0, forest_tokens = 0, slice_nodes = 0;  ///< over scored steps
   int64_t scored_steps = 0;
   int64_t cut_short = 0;  ///< scored steps with more tokens than the model can take
+  int64_t slices = 0;     ///< all steps with a forest, scored or not
+  int64_t exact = 0;      ///< of them, slices that decode exactly and whose times add up
 };
 /// `length`: tokens of a step that the model can take.
 RunSummary Summarize(const dataset::TokensFile& tokens, std::size_t length);
@@ -61,7 +63,8 @@ struct TradeOffPoint {
   MethodResult result;
   int64_t entries = 0;
   bool exhausted = false;
-  std::vector<RunSummary> test;  ///< with this vocabulary
+  std::vector<RunSummary> test;   ///< with this vocabulary
+  int64_t slices = 0, exact = 0;  ///< of all runs, training runs too (RunSummary)
 };
 /// One line for every table: '4 test runs, 96 stretches, 5230 steps (1400 positive), 2 training
 /// seeds'.

@@ -136,6 +136,10 @@ TradeOffPoint MakePoint(const ScoredPredictions& scored, const MetricsInputs& in
                                       scored.predictions),
                       .entries = static_cast<int64_t>(vocabulary.vocabulary.entries.size()),
                       .exhausted = vocabulary.vocabulary.exhausted};
+  for (const RunSummary& run : runs) {
+    point.slices += run.slices;
+    point.exact += run.exact;
+  }
   point.test.assign(runs.begin() + static_cast<std::ptrdiff_t>(inputs.train + inputs.validation),
                     runs.end());
   return point;

@@ -160,6 +160,7 @@ std::span<const TableLayout> Layouts() {
         {"exhausted", "exhausted", NumberStyle::kYesNo},
         {"tokens_per_step", "tokens/step", NumberStyle::kNumber},
         {"compression", "cut", NumberStyle::kPercent},
+        {"exact", "exact", NumberStyle::kPercent},
         {"cut_short", "cut short", NumberStyle::kPercent},
         {"accuracy", "acc"},
         {"f1", "F1", NumberStyle::kShare, true},
@@ -170,9 +171,11 @@ std::span<const TableLayout> Layouts() {
        "times only; 'full': also "
        "step numbers, localiser features and logs. The claim rests on 'tokens'. 'exhausted': no "
        "pair was left to merge "
-       "before the wanted size. 'cut short': steps with more tokens than the model takes, so that "
-       "it does not see all.  'cut short': steps with more tokens than the model takes. In "
-       "parentheses: published, another test set, for orientation."},
+       "before the wanted size. 'exact': slices of all runs whose tokens were decoded and gave "
+       "back "
+       "symbols, depths and parents, and whose tokens' times add up to the whole step's. 'cut "
+       "short': steps with more tokens than the model takes. In parentheses: published, another "
+       "test set, for orientation."},
   };
   return layouts;
 }

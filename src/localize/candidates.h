@@ -17,13 +17,14 @@ enum class Measure : uint8_t {
                    ///< after the device was done
   kLaunchDelay = 3,  ///< device items: from the later of the launch's end and the stream's previous
                      ///< end to the begin
-  kWait = 4,  ///< collectives: from their begin to the last starter's; points at that rank, never
-              ///< blamed itself
-  kTransfer = 5,  ///< collectives: from the last starter's begin to their end
-  kStep = 6  ///< the step's root on its rank: how long the whole step took; counts for the step's
-             ///< score, never blamed
+  kWait = 4,  ///< collectives: from their own rank's joining to the last starter's; points at that
+              ///< rank, never blamed itself
+  kTransfer = 5,  ///< collectives: from the last starter's joining to their end
+  kStep = 6,  ///< the step's root on its rank: how long the whole step took; counts for the step's
+              ///< score, never blamed
+  kEntryDelay = 7  ///< collectives: from their begin on the device to when their rank joined
 };
-inline constexpr int kMeasureCount = 7;
+inline constexpr int kMeasureCount = 8;
 
 /// One suspicious node of one step: the worst instance of an operator on a rank. `z` is a
 /// standardised residual against the healthy baseline, scaled per run by its calibration window.

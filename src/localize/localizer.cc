@@ -251,7 +251,8 @@ class StepLocalizer {
     for (const NodeScore& node : nodes_) {
       const StepNode& at = step_.nodes[Index(node.reading.node)];
       if (step_.tracks[at.track].rank != rank || IsNoCause(node)) continue;
-      if (at.begin_ns + at.duration_ns <= from || at.begin_ns >= collective.begin_ns) continue;
+      const bool before = at.begin_ns + at.duration_ns > from && at.begin_ns < collective.begin_ns;
+      if (!before && node.reading.node != late) continue;
       const double excess = static_cast<double>(node.reading.observed_ns) - node.expected_ns;
       if (excess <= most) continue;
       most = excess;
@@ -272,7 +273,8 @@ class StepLocalizer {
     candidate.z = z;
   }
   static bool IsNoCause(const NodeScore& node) {
-    return node.reading.measure >= Measure::kWait;  // and the whole step
+    const Measure measure = node.reading.measure;
+    return measure == Measure::kWait || measure == Measure::kTransfer || measure == Measure::kStep;
   }
   int64_t PreviousCollectiveEnd(RankId rank, int64_t before_ns) const {
     int64_t end = INT64_MIN;

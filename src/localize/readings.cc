@@ -182,9 +182,12 @@ class StepReader {
   void ReadCollective(std::size_t i) {
     const StepNode& node = step_.nodes[i];
     const StepNode& last = step_.nodes[Index(out_.last_starter[i])];
-    const int64_t last_begin = last.begin_ns + RankBegin(last) - RankBegin(node);
-    const int64_t all_there = std::clamp(last_begin, node.begin_ns, EndOf(node));
-    Put(i, Measure::kWait, all_there - node.begin_ns);
+    const int64_t entry = node.begin_ns + node.entry_delay_ns;
+    const int64_t last_entry =
+        last.begin_ns + last.entry_delay_ns + RankBegin(last) - RankBegin(node);
+    const int64_t all_there = std::clamp(last_entry, entry, EndOf(node));
+    if (node.entry_delay_ns > 0) Put(i, Measure::kEntryDelay, node.entry_delay_ns);
+    Put(i, Measure::kWait, all_there - entry);
     Put(i, Measure::kTransfer, EndOf(node) - all_there);
   }
 

@@ -37,6 +37,17 @@ std::vector<CollectiveRecord> CollectivesOf(int process, const trace::EventTable
   return records;
 }
 
+CollectiveEntries EntriesOf(const trace::EventTable& events) {
+  CollectiveEntries entries;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    if (events.kind[i] != trace::Kind::kCollective || events.sequence[i] < 0 ||
+        (events.flags[i] & trace::kFlagJoined) == 0)
+      continue;
+    entries.emplace(std::pair(events.comm[i], events.sequence[i]), events.begin_ns[i]);
+  }
+  return entries;
+}
+
 std::vector<MatchedCollective> MatchCollectives(std::span<const CollectiveRecord> records) {
   std::map<MatchKey, MatchedCollective> groups;
   std::map<std::tuple<int, StringId, StringId>, int64_t> ordinals;

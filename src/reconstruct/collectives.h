@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/core/ids.h"
@@ -30,6 +32,12 @@ struct MatchedCollective {
 /// The collectives of one process, by begin. Records that were joined to another one, never ended
 /// or have no timing are left out.
 std::vector<CollectiveRecord> CollectivesOf(int process, const trace::EventTable& events);
+
+/// When one process itself joined its collectives: begins of the host's records that were joined to
+/// a device's (kFlagJoined), by communicator and sequence. The device's record begins when its
+/// stream reached the collective; what holds the host's part up lies between the two.
+using CollectiveEntries = std::map<std::pair<StringId, int32_t>, int64_t>;
+CollectiveEntries EntriesOf(const trace::EventTable& events);
 
 /// Matches records of different processes: by (communicator, sequence) where the sequence is known,
 /// else by (communicator, name) and order. A collective that only one process has is left out.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/core/error.h"
+#include "src/reconstruct/collectives.h"
 #include "src/reconstruct/symbol.h"
 
 namespace teller::reconstruct {
@@ -51,7 +52,8 @@ class StepFiller {
         thread_root_(thread_root),
         stream_root_(stream_root),
         rank_(steps),
-        stats_(stats) {}
+        stats_(stats),
+        entries_(EntriesOf(events)) {}
 
   void Fill(const std::vector<CallTree>& trees, std::size_t step_tree) {
     AddTrack(trees[step_tree], [&](const CallTree& tree) { PlaceStepThread(tree); });
@@ -206,10 +208,19 @@ class StepFiller {
     node.duration_ns = end_ns - begin_ns;
     node.bytes = events_.bytes[event];
     node.sequence = events_.sequence[event];
+    if (node.kind == Kind::kCollective) {
+      node.entry_delay_ns = EntryDelay(event, begin_ns, end_ns);
+      target.collectives.push_back({event, id});
+    }
     target.nodes.push_back(node);
     RememberLaunch(event, step, id, node.depth);
-    if (node.kind == Kind::kCollective) target.collectives.push_back({event, id});
     return id;
+  }
+
+  // The host may have called before the stream came to it: then the rank joined at the begin.
+  int64_t EntryDelay(uint32_t event, int64_t begin_ns, int64_t end_ns) const {
+    const auto entry = entries_.find({events_.comm[event], events_.sequence[event]});
+    return entry == entries_.end() ? 0 : std::clamp(entry->second, begin_ns, end_ns) - begin_ns;
   }
 
   // A launch is the innermost host call of its correlation id (a driver call inside a runtime
@@ -298,6 +309,7 @@ class StepFiller {
   SymbolId thread_root_, stream_root_;
   RankSteps& rank_;
   std::map<std::string, int64_t>& stats_;
+  const CollectiveEntries entries_;
   std::vector<Group> groups_;  // by step, of the current track
   std::unordered_map<uint64_t, LaunchPlace> launches_;
   uint32_t dense_ = 0;

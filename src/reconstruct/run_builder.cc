@@ -216,19 +216,20 @@ struct RunBuilder::State {
     }
   }
 
-  int64_t BeginOnBase(const NodePlace& place) const {
+  // When a rank itself joined a collective.
+  int64_t EntryOnBase(const NodePlace& place) const {
     const StepForest& step = run.steps[place.step];
     const StepNode& node = step.nodes[Index(place.node)];
     const auto rank =
         std::ranges::find(step.ranks, step.tracks[node.track].rank) - step.ranks.begin();
-    return step.rank_begin_ns[static_cast<std::size_t>(rank)] + node.begin_ns;
+    return step.rank_begin_ns[static_cast<std::size_t>(rank)] + node.begin_ns + node.entry_delay_ns;
   }
 
   // An edge from the last starter (ties: the lower rank) to every other member.
   void JoinCollective(const std::vector<NodePlace>& members) {
     if (members.empty()) return;
     const NodePlace& last =
-        *std::ranges::max_element(members, {}, [&](const NodePlace& p) { return BeginOnBase(p); });
+        *std::ranges::max_element(members, {}, [&](const NodePlace& p) { return EntryOnBase(p); });
     for (const NodePlace& member : members) {
       if (&member == &last) continue;
       if (member.step != last.step) {

@@ -40,7 +40,9 @@ struct StepNode {
   int64_t gap_before_ns = 0;  ///< from the previous sibling's end (or the parent's begin) to begin;
                               ///< root: from the previous step's end on that track, -1 unknown
   int64_t bytes = -1;
-  int32_t sequence = -1;  ///< of a collective
+  int32_t sequence = -1;       ///< of a collective
+  int64_t entry_delay_ns = 0;  ///< a collective that the host and the device recorded: from its
+                               ///< begin to the host record's begin, when the rank itself joined
 };
 
 enum class EdgeType : uint8_t {

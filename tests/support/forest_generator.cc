@@ -39,6 +39,8 @@ constexpr OperatorSpec kLayerOperators[] = {
 };
 constexpr OperatorSpec kHeadOperator{"linear", "gemm_kernel", 14'000, 120'000, false};
 constexpr int64_t kLaunchNs = 3'000;
+constexpr int64_t kEntryNs = 15'000;
+constexpr const char* kDeviceCollective = "c10d::all_reduce";
 
 struct LocalNode {
   StepNode node;
@@ -214,7 +216,7 @@ class StepSimulator {
         state.host_ns += Draw(spec.device_ns, true);
         return {state.host_track, op};
       }
-      const int node = Open(state.host_track, "c10d::all_reduce", layer, kind, op, state.host_ns);
+      const int node = Open(state.host_track, kDeviceCollective, layer, kind, op, state.host_ns);
       return {state.host_track, node};
     }
     const int launch =
@@ -222,7 +224,7 @@ class StepSimulator {
     state.host_ns += Draw(kLaunchNs, false);
     Close(state.host_track, launch, state.host_ns);
     const int64_t begin = std::max(state.stream_ns, state.host_ns + 1'000);
-    const std::string symbol = spec.collective ? "c10d::all_reduce" : spec.kernel;
+    const std::string symbol = spec.collective ? kDeviceCollective : spec.kernel;
     const int node = Open(state.device_track, symbol, layer, kind, 0, begin);
     Edge(state.host_track, launch, state.device_track, node, EdgeType::kLaunch);
     if (!spec.collective) {
@@ -237,11 +239,12 @@ class StepSimulator {
 
   void FinishCollective(const OperatorSpec& spec, const std::vector<std::pair<int, int>>& comm) {
     std::size_t last = 0;
-    for (std::size_t r = 1; r < comm.size(); ++r) {
-      if (Begin(comm[r]) > Begin(comm[last])) last = r;
+    for (std::size_t r = 0; r < comm.size(); ++r) {
+      if (options_.device) DelayEntry(static_cast<int>(r), comm[r]);
+      if (Entry(comm[r]) > Entry(comm[last])) last = r;
     }
     const int64_t transfer = Injected(0, spec.symbol, DelayPlace::kTransfer);
-    const int64_t end = Begin(comm[last]) + Draw(spec.device_ns, true) + transfer;
+    const int64_t end = Entry(comm[last]) + Draw(spec.device_ns, true) + transfer;
     for (std::size_t r = 0; r < comm.size(); ++r) {
       const auto [track, node] = comm[r];
       Close(track, node, end);
@@ -254,12 +257,21 @@ class StepSimulator {
     }
     ++sequence_;
   }
+  /// The device came to the collective; the rank's host joins it a little later.
+  void DelayEntry(int rank, std::pair<int, int> at) {
+    const int64_t inside = Injected(rank, kDeviceCollective, DelayPlace::kInside);
+    At(at.first, at.second).node.entry_delay_ns = Draw(kEntryNs, false) + inside;
+    if (inside > 0) Hit(at.first, at.second);
+  }
   void FinishHostCollective(RankState& state, int node, int64_t end) {
     state.host_ns = end + 100;
     Close(state.host_track, At(state.host_track, node).parent, state.host_ns);
     state.host_ns += 150;
   }
-  int64_t Begin(std::pair<int, int> at) { return At(at.first, at.second).node.begin_ns; }
+  int64_t Entry(std::pair<int, int> at) {
+    const auto& node = At(at.first, at.second).node;
+    return node.begin_ns + node.entry_delay_ns;
+  }
 
   void EndRanks() {
     for (RankState& state : ranks_) {

@@ -115,6 +115,7 @@ class Generator {
     step.forest_nodes = step.forest_atoms = step.slice_nodes =
         static_cast<uint32_t>(step.nodes.size());
     step.forest_tokens = static_cast<uint32_t>(step.tokens.size());
+    step.decodes = step.times_add_up = 1;
     if (calibration) step.label.reasons = dataset::kReasonCalibration;
     if (random_.Bernoulli(0.3)) AddLog(fault, step);
     if (fault.kind < 0) return;

@@ -110,10 +110,12 @@ std::string TreeText(const Input& input, const Process& process) {
 
 std::string NodeText(const RunForest& run, const StepForest& step, std::size_t i) {
   const StepNode& node = step.nodes[i];
+  const std::string entry =
+      node.entry_delay_ns == 0 ? "" : fmt::format(", joined after {}", node.entry_delay_ns);
   return fmt::format(
-      "{:{}}#{} {} at {} for {}, host {}, device {}, gap {}\n", "", 4 + 2 * node.depth, i,
+      "{:{}}#{} {} at {} for {}, host {}, device {}, gap {}{}\n", "", 4 + 2 * node.depth, i,
       run.symbols.View(StringId{static_cast<uint32_t>(Index(node.symbol))}), node.begin_ns,
-      node.duration_ns, node.host_self_ns, node.device_busy_ns, node.gap_before_ns);
+      node.duration_ns, node.host_self_ns, node.device_busy_ns, node.gap_before_ns, entry);
 }
 
 std::string StepText(const RunForest& run, const StepForest& step) {

@@ -119,6 +119,8 @@ TEST_F(PipelinePropertyTest, TokensKeepTimesAndParentsInEveryMode) {
         ExpectPointersHold(slices.steps[s], tokens.steps[s]);
         ASSERT_EQ(tokens.steps[s].forest_nodes, forest.nodes.size());
         ASSERT_EQ(tokens.steps[s].unknown_symbols, 0u);
+        ASSERT_EQ(tokens.steps[s].times_add_up, 1);
+        ASSERT_EQ(tokens.steps[s].decodes, mode != tpe::Mode::kAdjacencyPublished);
         ASSERT_EQ(tokens.steps[s].localizer.size(), tokens.localizer_names.size());
       }
     }

@@ -176,6 +176,16 @@ TEST(LocalizerPropertyTest, FindsASlowLinkAndNamesThePeer) {
   EXPECT_GE(links, 72);
 }
 
+TEST(LocalizerPropertyTest, FindsTheRankThatJoinsItsCollectivesLate) {
+  // The device's records look alike on both ranks; only the joining tells who was late.
+  const Quality quality =
+      MeasureDelay({.rank = RankId{1}, .symbol = "c10d::all_reduce", .delay_ns = 60'000});
+  EXPECT_EQ(quality.faulty, 80);
+  EXPECT_GE(quality.top1, 0.9);
+  EXPECT_GE(quality.rank1, 0.9);
+  EXPECT_GE(quality.auc, 0.97);
+}
+
 TEST(LocalizerPropertyTest, AWaitIsBlamedOnTheLateRankNotOnItsVictim) {
   // Rank 1 is late by 2 ms somewhere before one collective: rank 0's collective is the longest item
   // of the step.

@@ -51,6 +51,7 @@ TokensFile Example() {
   step.forest_tokens = 4;
   step.slice_nodes = 3;
   step.unknown_symbols = 1;
+  step.decodes = 1;
   step.label.status = LabelStatus::kPositive;
   step.label.kind = "pause";
   step.label.hit_nodes = {NodeId{5}};
@@ -105,6 +106,8 @@ TEST_F(TokensFileTest, ReadsWhatWasWritten) {
   EXPECT_EQ(step.forest_atoms, 18u);
   EXPECT_EQ(step.forest_tokens, 4u);
   EXPECT_EQ(step.unknown_symbols, 1u);
+  EXPECT_EQ(step.decodes, 1);
+  EXPECT_EQ(step.times_add_up, 0);
   EXPECT_EQ(step.label.kind, "pause");
   EXPECT_EQ(step.label.hit_nodes, (std::vector<NodeId>{NodeId{5}}));
   EXPECT_TRUE(found.steps[1].tokens.empty());

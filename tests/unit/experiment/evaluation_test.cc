@@ -114,6 +114,8 @@ dataset::TokensFile Tokens(const std::string& run, uint32_t nodes, uint32_t toke
     step.forest_nodes = nodes;
     step.forest_tokens = tokens;
     step.slice_nodes = nodes / 2;
+    step.decodes = 1;
+    step.times_add_up = i != 3;
     if (i == 0) step.label.reasons = dataset::kReasonCalibration;
     if (i == 2) {
       step.label = {.status = LabelStatus::kPositive,
@@ -150,7 +152,11 @@ TEST(EvaluationTest, CompressionIsOfSumsOverScoredTestSteps) {
                  {OneRun()}},
       .entries = 60,
       .exhausted = true,
-      .test = {Summarize(Tokens("a", 100, 10), 128), Summarize(Tokens("b", 300, 50), 128)}};
+      .test = {Summarize(Tokens("a", 100, 10), 128), Summarize(Tokens("b", 300, 50), 128)},
+      .slices = 8,
+      .exact = 6};
+  EXPECT_EQ(point.test[0].slices, 4);
+  EXPECT_EQ(point.test[0].exact, 3);
   const std::vector<Cell> cells = TradeOff(std::vector<TradeOffPoint>{point});
   const Cell* compression = Find(cells, "E3", "compression", {{"vocabulary", 64}});
   ASSERT_NE(compression, nullptr);
@@ -159,6 +165,8 @@ TEST(EvaluationTest, CompressionIsOfSumsOverScoredTestSteps) {
   EXPECT_DOUBLE_EQ(*compression->high, .9);
   EXPECT_DOUBLE_EQ(*Find(cells, "E3", "tokens_per_step", {{"vocabulary", 64}})->value, 30);
   EXPECT_EQ(Find(cells, "E3", "exhausted", {{"vocabulary", 64}})->value, 1.0);
+  EXPECT_EQ(Find(cells, "E3", "exact", {{"vocabulary", 64}})->value, .75);
+  EXPECT_EQ(UnmetExpectations(cells, "teller").size(), 1u);
   EXPECT_EQ(Find(cells, "E3", "f1", {{"source", "published"}, {"vocabulary", 1024}})->published,
             .531);
 }
