@@ -1,6 +1,6 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "src/cli/command_line.h"
 
 namespace teller::cli {
 

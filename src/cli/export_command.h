@@ -1,7 +1,8 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
+
+#include "src/cli/command_line.h"
 
 namespace teller::cli {
 
