@@ -8,6 +8,7 @@
 #include <cmath>
 #include <set>
 
+#include "fault_injection/prompt_thread.h"
 #include "src/core/clock.h"
 
 namespace teller::fault_injection {
@@ -86,6 +87,7 @@ void PacketSwitch::Finish() noexcept {
 }
 
 void PacketSwitch::Run() {
+  RunPromptly();
   int64_t limit_ns = INT64_MAX;
   std::vector<pollfd> waiting;
   for (const auto& port : ports_)

@@ -4,11 +4,8 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <condition_variable>
 #include <mutex>
@@ -16,6 +13,7 @@
 
 #include "fault_injection/kinds/kinds.h"
 #include "fault_injection/kinds/sampled_fault.h"
+#include "fault_injection/prompt_thread.h"
 #include "src/cluster/process_table.h"
 #include "src/core/clock.h"
 #include "src/core/error.h"
@@ -26,15 +24,7 @@ namespace {
 constexpr char kPulse[] = "pulse_ns";
 constexpr char kGapLow[] = "gap_low_ms";
 constexpr char kGapHigh[] = "gap_high_ms";
-constexpr int64_t kStopLimitNs = 50'000'000;
-constexpr int64_t kStopPollNs = 20'000;
-
-/// Nanoseconds on CLOCK_MONOTONIC at which to wake; finer than a condition variable.
-void SleepUntil(int64_t when_ns) {
-  const timespec when{.tv_sec = when_ns / 1'000'000'000, .tv_nsec = when_ns % 1'000'000'000};
-  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, nullptr) == EINTR) {
-  }
-}
+constexpr std::chrono::microseconds kStopPoll(20);
 
 class ProcessPause : public Fault {
  public:
@@ -70,6 +60,7 @@ class ProcessPause : public Fault {
 
  private:
   void Pulse() {
+    RunPromptly();
     while (WaitGap()) {
       if (!OnePulse()) return;
     }
@@ -92,23 +83,28 @@ class ProcessPause : public Fault {
     ++count_;
     const bool stopped = !plan_.placebo && WaitUntilStopped();
     const int64_t begin_ns = MonotonicNs();
-    SleepUntil(begin_ns + static_cast<int64_t>(plan_.magnitude.at(kPulse)));
+    WaitUntilNs(begin_ns + static_cast<int64_t>(plan_.magnitude.at(kPulse)));
     const int64_t end_ns = MonotonicNs();
     const bool alive = Send(SIGCONT);
     if (stopped) Record(begin_ns, end_ns);
     return alive;
   }
 
-  /// The signal takes effect when one of the target's threads gets to run, which may take a while
-  /// on a busy machine.
-  bool WaitUntilStopped() const {
-    for (const int64_t limit_ns = MonotonicNs() + kStopLimitNs; MonotonicNs() < limit_ns;) {
+  /// The signal takes effect when each of the target's threads gets to run, which may take long on
+  /// a busy machine: it is waited for until the stretch is over.
+  bool WaitUntilStopped() {
+    while (!Ending()) {
       const auto stat = cluster::ReadProcessStat(target_.pid);
       if (!stat) return false;
       if (stat->state == 'T') return true;
-      SleepUntil(MonotonicNs() + kStopPollNs);
+      std::this_thread::sleep_for(kStopPoll);
     }
     return false;
+  }
+
+  bool Ending() {
+    const std::lock_guard lock(mutex_);
+    return ending_;
   }
 
   void Record(int64_t begin_ns, int64_t end_ns) {

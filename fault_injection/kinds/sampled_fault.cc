@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "fault_injection/prompt_thread.h"
 #include "src/core/clock.h"
 #include "src/core/error.h"
 
@@ -37,6 +38,7 @@ void SampledFault::EndSampling() noexcept {
 }
 
 void SampledFault::Sample() {
+  RunPromptly();
   int64_t seen_ns = ReadLostNs(), free_ns = MonotonicNs();
   while (!ending()) {
     std::this_thread::sleep_for(kPeriod);

@@ -13,7 +13,10 @@ namespace teller::agent {
 
 namespace {
 
-constexpr int64_t kSpinNs = 200000;
+/// A sleeper of SCHED_BATCH, which ranks are, is put back only when whoever took its processor has
+/// used up a slice: sleeps on a busy machine last 2 to 3 times as long as asked. So delays up to
+/// this, and the end of longer ones, are spun.
+constexpr int64_t kSpinNs = 20'000'000;
 constexpr double kRandomCutMeans = 10;
 constexpr int64_t kMaxDelayNs = 60'000'000'000;  // a damaged control block never hangs a target
 

@@ -29,8 +29,7 @@ void ApplyControl(const TellerControl& control) noexcept;
 /// Switches everything off: nobody is there any more to drain or to clean up.
 void ApplyNothing() noexcept;
 
-/// Waits `delay_ns` from now: spins the last 200 us, sleeps before that (a sleep alone overshoots
-/// by 50-80 us).
+/// Waits `delay_ns` from now: spins the last 20 ms, sleeps before that.
 void Wait(int64_t delay_ns) noexcept;
 
 /// True where `pattern` is `name`, or a prefix of it followed by '*'. `name` may carry a backend
