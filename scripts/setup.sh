@@ -31,4 +31,12 @@ if ! cmp -s "$REQUIREMENTS" "$VENV/teller-requirements.txt"; then
   "$VENV/bin/pip" install --quiet --disable-pip-version-check -r "$REQUIREMENTS"
   cp "$REQUIREMENTS" "$VENV/teller-requirements.txt"
 fi
+# A libcupti that works without a driver, for the decoder's tests; the torch wheel's own does not.
+CUPTI=nvidia-cuda-cupti==13.0.85
+if [ ! -e "$VENV/cupti-13.0.85/nvidia/cu13/lib/libcupti.so.13" ]; then
+  echo "setup: installing $CUPTI into $VENV/cupti-13.0.85"
+  rm -rf "$VENV"/cupti-13.0.85{,.part}
+  "$VENV/bin/pip" install --quiet --disable-pip-version-check --no-deps --target "$VENV/cupti-13.0.85.part" "$CUPTI"
+  mv "$VENV/cupti-13.0.85.part" "$VENV/cupti-13.0.85"
+fi
 echo "setup: ready (environment $VENV)"

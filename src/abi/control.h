@@ -66,12 +66,13 @@ typedef struct TellerControl {
                           (10 ms) */
   uint32_t level;      /* TellerLevel */
   uint32_t sources;    /* bit per TellerSource that may record */
-  uint32_t shapes;     /* 1: operators keep their input shapes (not in abi version 1) */
+  uint32_t shapes;     /* 1: operators keep their input shapes */
   uint32_t perturb;    /* 1: agents create their hit ring at load and look at the table */
   uint32_t owner_pid;  /* who keeps the run; agents fall silent when it is gone */
   uint32_t
       owner_pid_namespace; /* inode of its /proc/self/ns/pid; 0: unknown, it is not looked for */
-  uint32_t reserved[22];
+  uint32_t whole_graphs;   /* 1: a launch of a CUDA graph is one record, not one a node */
+  uint32_t reserved[21];
   TellerPerturbation perturbations[TELLER_PERTURBATIONS];
 } TellerControl;
 

@@ -28,6 +28,9 @@ enum TellerDropReason {
   TELLER_DROP_STACK_OVERFLOW = 4,
   TELLER_DROP_IN_FORK = 5,
   TELLER_DROP_OTHER = 6,
+  TELLER_DROP_CUPTI_RECORDS = 7, /* CUPTI had no buffer, or says that it dropped them */
+  TELLER_DROP_CUPTI_BUFFER = 8,  /* a buffer that could not be walked to its end */
+  TELLER_DROP_CUPTI_UNTIMED = 9, /* device work that had not ended when it was flushed */
   TELLER_DROP_COUNT = 16
 };
 
@@ -87,9 +90,10 @@ typedef struct TellerPoolHeader {
   uint64_t dropped[TELLER_DROP_COUNT];
   uint32_t doorbell; /* futex word: the agent bumps and wakes it when a quarter of the segments is
                         full */
-  uint32_t pid_namespace; /* inode of /proc/self/ns/pid: a pid says something only within its
-                             namespace */
-  uint32_t reserved[14];
+  uint32_t pid_namespace;     /* inode of /proc/self/ns/pid: a pid says something only within its
+                                 namespace */
+  uint64_t cupti_overhead_ns; /* time that CUPTI says it cost the process */
+  uint32_t reserved[12];
   char note[192]; /* one line for the person who looks, for example why operators are not captured;
                      empty: nothing */
   TellerClockTriple clock[TELLER_CLOCK_TRIPLES];

@@ -62,15 +62,16 @@ typedef struct TellerRecord {
   int64_t bytes;        /* copies and comm; -1: unknown */
   uint32_t name;        /* entry of the process's name table */
   uint32_t track;       /* thread id, or device stream with TELLER_RECORD_ON_DEVICE */
-  uint32_t graph_node;  /* 0: none */
+  uint32_t graph_node;  /* bits 0 to 31 of the node of a device graph; 0: none */
   uint32_t comm;        /* name-table entry of the communicator; UINT32_MAX: none */
-  int32_t sequence;     /* of the collective within its communicator; -1: unknown */
+  int32_t sequence;     /* of the collective within its communicator; of an operator within its
+                           thread, and of the calls that it made there; -1: unknown */
   int32_t peer;         /* rank of a point-to-point peer; -1: none */
   uint16_t flags;
   uint8_t layer;
   uint8_t kind;
   uint8_t source;
-  uint8_t reserved[3];
+  uint8_t graph[3]; /* bits 32 to 55 of the node, lowest first */
 } TellerRecord;
 
 #ifdef __cplusplus

@@ -3,6 +3,7 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -29,6 +30,8 @@ constexpr int64_t kClockPeriodNs = 1'000'000'000;
 constexpr int64_t kTitlePeriodNs = 200'000'000;
 constexpr int64_t kMsNs = 1'000'000;
 constexpr int64_t kOwnerPeriodNs = 200 * kMsNs;
+/// The loss window of a killed target, for device activity.
+constexpr int64_t kFlushPeriodNs = 100 * kMsNs;
 /// Extra clock triples early on, so that a short process has two that lie well apart.
 constexpr int64_t kEarlyClockNs[] = {10 * kMsNs, 50 * kMsNs, 200 * kMsNs, 500 * kMsNs};
 constexpr int kForkWaitMs = 20;
@@ -77,6 +80,7 @@ void Apply() noexcept {
   owner_is_gone ? ApplyNothing() : ApplyControl(*control);
   FollowTorchSwitches();
   FollowDeviceSwitches();
+  FollowCuptiSwitches();
 }
 
 void PollTorchUnderLock() noexcept {
@@ -91,6 +95,7 @@ struct Timetable {
   int64_t next_clock_ns;
   int64_t next_title_ns;
   int64_t next_owner_ns;
+  int64_t next_flush_ns;
   unsigned early_clocks;
 };
 
@@ -118,11 +123,17 @@ bool LookForOwnerWhenDue(Timetable& timetable, int64_t now_ns) noexcept {
   return owner_is_gone != was_gone;
 }
 
+void FlushCuptiWhenDue(Timetable& timetable, int64_t now_ns) noexcept {
+  if (now_ns < timetable.next_flush_ns) return;
+  timetable.next_flush_ns = now_ns + kFlushPeriodNs;
+  FlushCupti();
+}
+
 void* RunBackground(void*) {
   prctl(PR_SET_NAME, "teller-agent");
   const int64_t started_ns = MonotonicNs();
-  Timetable timetable{started_ns, started_ns + kEarlyClockNs[0], started_ns, started_ns, 1};
-  uint32_t seen = Generation() - 1;
+  Timetable timetable{started_ns, started_ns + kEarlyClockNs[0], started_ns, started_ns, 0, 1};
+  uint32_t seen = Generation() - 1, cupti_seen = 0;
   for (;;) {
     const uint32_t generation = Generation();
     const int64_t now_ns = MonotonicNs();
@@ -130,8 +141,13 @@ void* RunBackground(void*) {
     CalibrateWhenDue(timetable, now_ns);
     PollTorchUnderLock();
     const bool owner_changed = LookForOwnerWhenDue(timetable, now_ns);
-    if (MapControl() && (generation != seen || rank_changed || owner_changed)) Apply();
+    const uint32_t cupti = g_state->cupti_attached.load(std::memory_order_acquire);
+    if (MapControl() &&
+        (generation != seen || rank_changed || owner_changed || cupti != cupti_seen))
+      Apply();
     seen = generation;
+    cupti_seen = cupti;
+    FlushCuptiWhenDue(timetable, now_ns);
     if (g_state->pool->segment_count > 0) GrowPool(kFreeSegmentsWanted);
     WaitForChange(seen);
   }
@@ -148,8 +164,13 @@ void NoteAttached(int source, long begin_ns) noexcept {
 }
 
 void Note(const char* text) noexcept {
-  TellerPoolHeader* pool = g_state->pool;
-  if (pool->note[0] == 0) strncpy(pool->note, text, sizeof pool->note - 1);
+  g_state->note_lock.lock();
+  char* note = g_state->pool->note;
+  constexpr std::size_t kSize = sizeof(TellerPoolHeader::note);
+  const std::size_t used = strnlen(note, kSize - 1);
+  if (strstr(note, text) == nullptr)
+    snprintf(note + used, kSize - used, "%s%s", used == 0 ? "" : "; ", text);
+  g_state->note_lock.unlock();
 }
 
 bool AttachProcess() noexcept {

@@ -26,10 +26,17 @@ TELLER_SAME_WORK(CUpti_ActivityMemset3, CUpti_ActivityMemset4);
 TELLER_SAME_OFFSET(CUpti_ActivityMemset3, CUpti_ActivityMemset4, bytes);
 TELLER_SAME_WORK(CUpti_ActivitySynchronization, CUpti_ActivitySynchronization2);
 TELLER_SAME_WORK(CUpti_ActivityGraphTrace, CUpti_ActivityGraphTrace2);
+TELLER_SAME_OFFSET(CUpti_ActivityOverhead, CUpti_ActivityOverhead3, start);
+TELLER_SAME_OFFSET(CUpti_ActivityOverhead, CUpti_ActivityOverhead3, end);
 #undef TELLER_SAME_WORK
 #undef TELLER_SAME_OFFSET
 
 constexpr uint32_t kCachedCalls = 2048;
+
+void SetGraphNode(TellerRecord& record, uint64_t node) noexcept {
+  record.graph_node = static_cast<uint32_t>(node);
+  for (int i = 0; i < 3; ++i) record.graph[i] = static_cast<uint8_t>(node >> (32 + 8 * i));
+}
 
 CuptiEvent EventAt(uint64_t begin, uint64_t end, TellerLayer layer, TellerKind kind) noexcept {
   CuptiEvent event{};
@@ -97,6 +104,14 @@ TellerKind KindOfCall(const char* name) noexcept {
   return TELLER_KIND_API_OTHER;
 }
 
+/// NCCL's kernels, by their plain or their mangled name.
+bool IsNcclKernel(const char* name) noexcept {
+  if (name[0] == '_' && name[1] == 'Z') {
+    for (name += 2; *name >= '0' && *name <= '9';) ++name;
+  }
+  return strncmp(name, "nccl", 4) == 0;
+}
+
 /// Names and kinds of calls by number; libcupti is asked once for each.
 struct KnownCall {
   std::atomic<const char*> name;
@@ -137,8 +152,8 @@ CuptiEvent CallAt(const CuptiFunctions& cupti, const CUpti_ActivityAPI& call) no
 
 CuptiEvent KernelAt(const CUpti_ActivityKernel9& kernel) noexcept {
   CuptiEvent event = WorkAt(kernel, TELLER_LAYER_DEVICE, TELLER_KIND_KERNEL, kernel.name);
-  event.record.graph_node = static_cast<uint32_t>(kernel.graphNodeId);
-  if (strncmp(event.name, "nccl", 4) != 0) return event;
+  SetGraphNode(event.record, kernel.graphNodeId);
+  if (!IsNcclKernel(event.name)) return event;
   event.record.layer = TELLER_LAYER_COMM;
   event.record.kind = Contains(event.name, "SendRecv") ? TELLER_KIND_P2P : TELLER_KIND_COLLECTIVE;
   return event;
@@ -147,16 +162,43 @@ CuptiEvent KernelAt(const CUpti_ActivityKernel9& kernel) noexcept {
 CuptiEvent CopyAt(const CUpti_ActivityMemcpy5& copy) noexcept {
   CuptiEvent event = WorkAt(copy, TELLER_LAYER_DEVICE, TELLER_KIND_MEMCPY, CopyName(copy.copyKind));
   event.record.bytes = static_cast<int64_t>(copy.bytes);
-  event.record.graph_node = static_cast<uint32_t>(copy.graphNodeId);
+  SetGraphNode(event.record, copy.graphNodeId);
   return event;
 }
 
 CuptiEvent FillAt(const CUpti_ActivityMemset3& fill) noexcept {
   CuptiEvent event = WorkAt(fill, TELLER_LAYER_DEVICE, TELLER_KIND_MEMSET, "Memset");
   event.record.bytes = static_cast<int64_t>(fill.bytes);
-  event.record.graph_node = static_cast<uint32_t>(fill.graphNodeId);
+  SetGraphNode(event.record, fill.graphNodeId);
   return event;
 }
+
+/// The last operator that CUPTI named; its record stands before that of the call it belongs to.
+struct NamedOperator {
+  uint32_t correlation = 0;
+  int32_t number = -1;
+};
+
+/// Takes what says something of other records; false where the record is an event of its own.
+bool TakeAside(const CUpti_Activity& activity, NamedOperator& named, CuptiCounts& counts) noexcept {
+  const void* record = &activity;
+  if (activity.kind == CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION) {
+    const auto& external = *static_cast<const CUpti_ActivityExternalCorrelation*>(record);
+    if (external.externalKind == kOperatorCorrelation)
+      named = {external.correlationId, static_cast<int32_t>(external.externalId)};
+    return true;
+  }
+  if (activity.kind == CUPTI_ACTIVITY_KIND_OVERHEAD) {
+    const auto& overhead = *static_cast<const CUpti_ActivityOverhead*>(record);
+    if (overhead.end > overhead.start) counts.overhead_ns += overhead.end - overhead.start;
+    return true;
+  }
+  return false;
+}
+
+bool IsCall(const TellerRecord& record) noexcept { return record.layer == TELLER_LAYER_HOST_API; }
+
+bool IsTimed(const TellerRecord& record) noexcept { return record.begin != 0 && record.end != 0; }
 
 /// False for kinds that are not kept.
 bool Decode(const CuptiFunctions& cupti, const CUpti_Activity& activity,
@@ -197,6 +239,7 @@ CuptiCounts DecodeCuptiBuffer(const CuptiFunctions& cupti, uint8_t* buffer, size
                               CuptiReceiver& receiver) noexcept {
   CuptiCounts counts;
   CUpti_Activity* activity = nullptr;
+  NamedOperator named;
   const uint8_t* before = nullptr;
   CUptiResult result;
   while ((result = cupti.next_record(buffer, valid_bytes, &activity)) == CUPTI_SUCCESS) {
@@ -204,12 +247,17 @@ CuptiCounts DecodeCuptiBuffer(const CuptiFunctions& cupti, uint8_t* buffer, size
     if (at <= before) break;  // a damaged buffer must not be walked for ever
     before = at;
     CuptiEvent event;
+    if (TakeAside(*activity, named, counts)) continue;
     if (!Decode(cupti, *activity, event)) {
       ++counts.ignored;
-      continue;
+    } else if (!IsTimed(event.record)) {
+      ++counts.untimed;
+    } else {
+      if (IsCall(event.record) && event.record.correlation == named.correlation)
+        event.record.sequence = named.number;
+      ++counts.events;
+      receiver.Take(event);
     }
-    ++counts.events;
-    receiver.Take(event);
   }
   counts.damaged = result != CUPTI_ERROR_MAX_LIMIT_REACHED;
   return counts;

@@ -160,6 +160,12 @@ uint32_t RecordBits(const TellerControl& control) noexcept {
   if (level >= TELLER_LEVEL_RANGES && allowed(TELLER_SOURCE_TORCH)) bits |= kRecordScopes;
   if (level >= TELLER_LEVEL_FULL && allowed(TELLER_SOURCE_TORCH)) bits |= kRecordOperators;
   if (level >= TELLER_LEVEL_FULL && allowed(TELLER_SOURCE_CPU_STREAM)) bits |= kRecordDevice;
+  if (level >= TELLER_LEVEL_FULL && allowed(TELLER_SOURCE_CUPTI)) bits |= kRecordCupti;
+  if (control.whole_graphs != 0) bits |= kWholeGraphs;
+  if (control.shapes != 0) bits |= kRecordShapes;
+  const uint32_t tied = kRecordOperators | kRecordCupti;
+  if (g_state->cupti_attached.load(std::memory_order_acquire) != 0 && (bits & tied) == tied)
+    bits |= kTieCalls;
   return bits;
 }
 

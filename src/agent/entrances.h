@@ -11,11 +11,15 @@ namespace teller::agent {
 void PollTorch() noexcept;
 void FollowTorchSwitches() noexcept;
 void FollowDeviceSwitches() noexcept;
+void FollowCuptiSwitches() noexcept;
+
+/// Asks CUPTI for the records of what has ended.
+void FlushCupti() noexcept;
 
 /// Marks a source as attached and notes what attaching cost since `begin_ns`.
 void NoteAttached(int source, long begin_ns) noexcept;
 
-/// One line for the person who looks; the first note of a process stays.
+/// One line for the person who looks; further ones are joined to it while there is room.
 void Note(const char* text) noexcept;
 
 }  // namespace teller::agent

@@ -51,7 +51,7 @@ inline void FillRecord(TellerRecord& record, const RecordHead& head) noexcept {
   record.layer = static_cast<uint8_t>(head.layer);
   record.kind = static_cast<uint8_t>(head.kind);
   record.source = static_cast<uint8_t>(head.source);
-  record.reserved[0] = record.reserved[1] = record.reserved[2] = 0;
+  record.graph[0] = record.graph[1] = record.graph[2] = 0;
 }
 
 /// A record without device, communicator and bytes, whole.

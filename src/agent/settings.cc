@@ -78,6 +78,8 @@ const Settings& LoadSettings() noexcept {
   settings.rank = ParseRank(getenv("RANK"));
   Copy(settings.next_nvtx, sizeof settings.next_nvtx, getenv(kNextNvtxVariable));
   Copy(settings.next_activity, sizeof settings.next_activity, getenv(kNextActivityVariable));
+  Copy(settings.next_cuda, sizeof settings.next_cuda, getenv(kNextCudaVariable));
+  Copy(settings.cupti_library, sizeof settings.cupti_library, getenv("TELLER_CUPTI_LIBRARY"));
   return settings;
 }
 

@@ -14,6 +14,8 @@ struct Settings {
   char host[64];
   char next_nvtx[512];  ///< NVTX tool of the user, to be loaded after ours
   char next_activity[512];
+  char next_cuda[512];  ///< CUDA injection library of the user, to be loaded before CUPTI is taken
+  char cupti_library[512];  ///< TELLER_CUPTI_LIBRARY
 };
 
 /// Copies the environment; only the first call does anything. Plain memory that needs no
@@ -22,6 +24,7 @@ const Settings& LoadSettings() noexcept;
 
 /// The name of the variable that keeps what NVTX_INJECTION64_PATH held before.
 inline constexpr char kNextNvtxVariable[] = "TELLER_NEXT_NVTX_INJECTION64_PATH";
+inline constexpr char kNextCudaVariable[] = "TELLER_NEXT_CUDA_INJECTION64_PATH";
 inline constexpr char kNextActivityVariable[] = "TELLER_NEXT_CPU_STREAM_INJECTION64_PATH";
 
 /// Field 22 of /proc/self/stat: clock ticks between boot and the start of this process; 0 when

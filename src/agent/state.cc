@@ -70,6 +70,7 @@ Thread* NewThread() noexcept {
     thread.segment = nullptr;
     thread.retry_ticks = 0;
     thread.range_depth = thread.ranges_too_deep = thread.operator_depth = 0;
+    thread.operators_numbered = 0;
     thread.busy = false;
     thread.tid = tid;
     pthread_setspecific(thread_key, &thread);

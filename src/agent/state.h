@@ -16,6 +16,10 @@ inline constexpr uint32_t kRecordNvtx = 1u << 0;
 inline constexpr uint32_t kRecordScopes = 1u << 1;     ///< torch user scopes and collectives
 inline constexpr uint32_t kRecordOperators = 1u << 2;  ///< torch operators
 inline constexpr uint32_t kRecordDevice = 1u << 3;     ///< the CPU device runtime
+inline constexpr uint32_t kRecordCupti = 1u << 4;
+inline constexpr uint32_t kWholeGraphs = 1u << 5;   ///< CUPTI: a graph launch is one record
+inline constexpr uint32_t kTieCalls = 1u << 6;      ///< operators are numbered and named to CUPTI
+inline constexpr uint32_t kRecordShapes = 1u << 7;  ///< operators keep the shapes of their inputs
 /// Bit of a delay at the start, or at the end, of calls of a TellerTarget.
 constexpr uint32_t DelayAtStartBit(uint32_t target) { return 1u << (8 + target); }
 constexpr uint32_t DelayAtEndBit(uint32_t target) { return 1u << (16 + target); }
@@ -66,6 +70,8 @@ struct BegunOperator {
   const void* function;
   uint64_t begin;
   uint32_t name;
+  uint32_t shapes;  ///< name of its inputs' shapes; UINT32_MAX: not kept
+  int32_t number;   ///< by which CUPTI knows it; -1: CUPTI was not told
 };
 
 /// All zero is a thread not seen yet: after a fork the kernel wipes these, so a child never writes
@@ -80,6 +86,7 @@ struct Thread {
   uint32_t range_depth;
   uint32_t ranges_too_deep;
   uint32_t operator_depth;
+  uint32_t operators_numbered;  ///< so far
   bool busy;  ///< inside a slow path: a signal handler that comes back in drops its record
   PushedRange ranges[kMaxRangeDepth];
   BegunOperator operators[kMaxOperatorDepth];
@@ -144,6 +151,7 @@ struct State {
       spares[kSpareSegments];  ///< partly filled, left by threads that ended
   SpinLock grow_lock;
 
+  SpinLock note_lock;
   SpinLock name_lock;
   std::atomic<uint32_t> name_bytes_backed;  ///< of the name table, that have memory
   std::atomic<uint64_t>
@@ -159,6 +167,9 @@ struct State {
   PlanTable tables[kPlanTables];
   PlanCounter counters[TELLER_PERTURBATIONS];
   std::atomic<TellerHitRing*> hits;
+
+  std::atomic<uint32_t> cupti_called, cupti_attached;
+  bool cupti_on;  ///< its kinds are enabled; background thread only, once attached
 };
 
 /// NULL until the agent has attached to anything.

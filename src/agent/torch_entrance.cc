@@ -1,4 +1,4 @@
-// Entrance of LibTorch: two RecordFunction callbacks, registered once and switched on and off.
+// Entrance of LibTorch: three RecordFunction callbacks, registered once and switched on and off.
 // Nothing here links torch: its functions are looked up in the libtorch_cpu.so that the target has
 // loaded. The only file that sees torch headers.
 #include <ATen/record_function.h>
@@ -10,6 +10,7 @@
 
 #include <new>
 
+#include "src/agent/cupti_entrance.h"
 #include "src/agent/delays.h"
 #include "src/agent/entrances.h"
 #include "src/agent/recorder.h"
@@ -27,12 +28,14 @@ struct TorchFunctions {
   std::size_t (*num_inputs)(const at::RecordFunction*);
   int32_t (*get_numel)(void* tensor, int64_t* count);
   int32_t (*get_dtype)(void* tensor, int32_t* type);
+  int32_t (*get_dim)(void* tensor, int64_t* dimensions);
+  int32_t (*get_sizes)(void* tensor, int64_t** sizes);
 };
 
 TorchFunctions torch;
 bool attached, refused;  // background thread only
-at::CallbackHandle scope_callback, operator_callback;
-bool scopes_on, operators_on;
+at::CallbackHandle scope_callback, operator_callback, shape_callback;
+bool scopes_on, operators_on, shapes_on;
 
 constexpr uint32_t kScopeDelays =
     DelayAtStartBit(TELLER_TARGET_RANGE) | DelayAtEndBit(TELLER_TARGET_RANGE) |
@@ -40,24 +43,88 @@ constexpr uint32_t kScopeDelays =
 constexpr uint32_t kOperatorDelays =
     DelayAtStartBit(TELLER_TARGET_OPERATOR) | DelayAtEndBit(TELLER_TARGET_OPERATOR);
 
+// ---- What inputs say, by torch's C interface, which holds over versions
+
+/// A tensor's handle of the C interface is the address of the at::Tensor, with which the value
+/// begins; NULL where the value is none.
+void* TensorHandle(const c10::IValue& value) noexcept {
+  return value.isTensor() ? const_cast<c10::IValue*>(&value) : nullptr;
+}
+
+/// False where this torch lays values out in another way than our headers.
+bool InputsAreReadable(const at::RecordFunction& function) noexcept {
+  return torch.get_numel != nullptr && torch.get_dtype != nullptr && torch.get_dim != nullptr &&
+         torch.get_sizes != nullptr && torch.num_inputs != nullptr &&
+         function.inputs().size() == torch.num_inputs(&function);
+}
+
+constexpr std::size_t kShapeBytes = 256;
+
+/// Appends '[2,3]', or '-' for what is no tensor, cut to the buffer.
+std::size_t AppendShape(const c10::IValue& value, char* text, std::size_t used) noexcept {
+  const auto put = [&](const char* format, long long number) {
+    if (used + 24 < kShapeBytes)
+      used += static_cast<std::size_t>(snprintf(text + used, kShapeBytes - used, format, number));
+  };
+  void* handle = TensorHandle(value);
+  int64_t dimensions = 0;
+  int64_t* sizes = nullptr;
+  if (used > 0) put(" ", 0);
+  if (handle == nullptr || torch.get_dim(handle, &dimensions) != 0 ||
+      torch.get_sizes(handle, &sizes) != 0) {
+    put("-", 0);
+    return used;
+  }
+  put("[", 0);
+  for (int64_t i = 0; i < dimensions; ++i) put(i == 0 ? "%lld" : ",%lld", sizes[i]);
+  put("]", 0);
+  return used;
+}
+
+/// Shapes of the inputs, for example '[8,16] [16,4] -'; UINT32_MAX where they cannot be read.
+uint32_t ShapesOf(const at::RecordFunction& function) noexcept {
+  if (!InputsAreReadable(function)) return UINT32_MAX;
+  char text[kShapeBytes] = "";
+  std::size_t used = 0;
+  for (const c10::IValue& value : function.inputs()) used = AppendShape(value, text, used);
+  return used == 0 ? UINT32_MAX : InternText(text, used);
+}
+
 // ---- Operators: hot. Begin and end lie on one thread and nest, so the thread's own stack finds
 // them again -----------
 
-std::unique_ptr<at::ObserverContext> OnOperatorStart(const at::RecordFunction& function) noexcept {
+int32_t TieCalls(Thread* thread) noexcept {
+  const uint32_t number = thread->operators_numbered++ & INT32_MAX;
+  EnterTiedOperator(number);
+  return static_cast<int32_t>(number);
+}
+
+void Begin(const at::RecordFunction& function, bool with_shapes) noexcept {
   Thread* thread = CurrentThread();
-  if (thread == nullptr) return nullptr;
-  if (thread->operator_depth >= kMaxOperatorDepth) {
-    CountDrop(TELLER_DROP_STACK_OVERFLOW);
-    return nullptr;
-  }
+  if (thread == nullptr) return;
+  if (thread->operator_depth >= kMaxOperatorDepth) return CountDrop(TELLER_DROP_STACK_OVERFLOW);
   const char* name = torch.name(&function);
+  const uint32_t switches = Switches();
   BegunOperator& begun = thread->operators[thread->operator_depth++];
   begun.function = &function;
   begun.name = NameId(thread, name);
+  begun.shapes = with_shapes ? ShapesOf(function) : UINT32_MAX;
+  begun.number = -1;
+  if (__builtin_expect((switches & kTieCalls) != 0, false)) begun.number = TieCalls(thread);
   begun.begin = Now();
-  if (__builtin_expect((Switches() & DelayAtStartBit(TELLER_TARGET_OPERATOR)) != 0, false)) {
+  if (__builtin_expect((switches & DelayAtStartBit(TELLER_TARGET_OPERATOR)) != 0, false)) {
     DelayAtStart({TELLER_TARGET_OPERATOR, name, 0});
   }
+}
+
+std::unique_ptr<at::ObserverContext> OnOperatorStart(const at::RecordFunction& function) noexcept {
+  Begin(function, false);
+  return nullptr;
+}
+
+std::unique_ptr<at::ObserverContext> OnOperatorWithShapesStart(
+    const at::RecordFunction& function) noexcept {
+  Begin(function, true);
   return nullptr;
 }
 
@@ -67,6 +134,9 @@ bool TakeOperator(Thread* thread, const void* function, BegunOperator& begun) no
   for (uint32_t i = thread->operator_depth; i > 0; --i) {
     if (thread->operators[i - 1].function != function) continue;
     begun = thread->operators[i - 1];
+    for (uint32_t left = thread->operator_depth; left >= i; --left) {
+      if (thread->operators[left - 1].number >= 0) LeaveTiedOperator();
+    }
     thread->operator_depth = i - 1;
     return true;
   }
@@ -82,8 +152,13 @@ void OnOperatorEnd(const at::RecordFunction& function, at::ObserverContext*) noe
     DelayAtEnd({TELLER_TARGET_OPERATOR, torch.name(&function), 0}, begun.begin);
   }
   if ((switches & kRecordOperators) == 0) return;
-  WriteRecord(thread, {begun.begin, Now(), begun.name, TELLER_LAYER_BACKEND, TELLER_KIND_OPERATOR,
+  TellerRecord* record = NextRecord(thread);
+  if (record == nullptr) return;
+  FillRecord(*record, {begun.begin, Now(), begun.name, TELLER_LAYER_BACKEND, TELLER_KIND_OPERATOR,
                        TELLER_SOURCE_TORCH, thread->tid});
+  record->comm = begun.shapes;
+  record->sequence = begun.number;
+  CommitRecord(thread);
 }
 
 // ---- User scopes and collectives: rarer, and may end on another thread, so they carry a context
@@ -121,26 +196,20 @@ int64_t ElementBytes(int32_t scalar_type) noexcept {
                                                                                : 0;
 }
 
-/// Bytes of one input that is a tensor, by torch's C interface, which holds over versions; -1 where
-/// it is none.
+/// Bytes of one input that is a tensor; -1 where it is none.
 int64_t TensorBytes(const c10::IValue& value) noexcept {
-  if (!value.isTensor()) return -1;
-  // A tensor's handle of the C interface is the address of the at::Tensor, with which the value
-  // begins.
-  void* handle = const_cast<c10::IValue*>(&value);
+  void* handle = TensorHandle(value);
   int64_t count = 0;
   int32_t type = -1;
+  if (handle == nullptr) return -1;
   if (torch.get_numel(handle, &count) != 0 || torch.get_dtype(handle, &type) != 0) return -1;
   return ElementBytes(type) > 0 ? count * ElementBytes(type) : -1;
 }
 
 int64_t InputBytes(const at::RecordFunction& function) noexcept {
-  if (torch.get_numel == nullptr || torch.get_dtype == nullptr || torch.num_inputs == nullptr)
-    return -1;
-  const auto inputs = function.inputs();
-  if (inputs.size() != torch.num_inputs(&function)) return -1;  // another layout than our headers'
+  if (!InputsAreReadable(function)) return -1;
   int64_t bytes = -1;
-  for (const c10::IValue& value : inputs) {
+  for (const c10::IValue& value : function.inputs()) {
     const int64_t tensor_bytes = TensorBytes(value);
     if (tensor_bytes >= 0) bytes = (bytes < 0 ? 0 : bytes) + tensor_bytes;
   }
@@ -214,6 +283,8 @@ bool Find(void* library, const char* symbol, Function& function) noexcept {
 bool FindFunctions(void* library) noexcept {
   Find(library, "aoti_torch_get_numel", torch.get_numel);
   Find(library, "aoti_torch_get_dtype", torch.get_dtype);
+  Find(library, "aoti_torch_get_dim", torch.get_dim);
+  Find(library, "aoti_torch_get_sizes", torch.get_sizes);
   Find(library, "_ZNK2at14RecordFunction10num_inputsEv", torch.num_inputs);
   return Find(library, "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE",
               torch.add_global_callback) &&
@@ -250,9 +321,10 @@ int TorchMinor(void* library) noexcept {
 
 at::CallbackHandle Register(at::RecordFunctionCallback::StartCallback start,
                             at::RecordFunctionCallback::EndCallback end,
-                            const std::unordered_set<at::RecordScope>& scopes) {
+                            const std::unordered_set<at::RecordScope>& scopes,
+                            bool needs_inputs = false) {
   at::RecordFunctionCallback callback(start, end);
-  callback.scopes(scopes);
+  callback.scopes(scopes).needsInputs(needs_inputs);
   const at::CallbackHandle handle = torch.add_global_callback(callback);
   torch.disable_callback(handle);
   return handle;
@@ -277,9 +349,11 @@ void Attach(void* library) noexcept {
   if (refused) return;
   try {
     scope_callback = Register(OnScopeStart, OnScopeEnd, {at::RecordScope::USER_SCOPE});
-    operator_callback = Register(OnOperatorStart, OnOperatorEnd,
-                                 {at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
-                                  at::RecordScope::TORCHSCRIPT_FUNCTION});
+    const std::unordered_set<at::RecordScope> operators = {at::RecordScope::FUNCTION,
+                                                           at::RecordScope::BACKWARD_FUNCTION,
+                                                           at::RecordScope::TORCHSCRIPT_FUNCTION};
+    operator_callback = Register(OnOperatorStart, OnOperatorEnd, operators);
+    shape_callback = Register(OnOperatorWithShapesStart, OnOperatorEnd, operators, true);
   } catch (...) {
     Note("torch refused our callbacks: its operators are not captured");
     refused = true;
@@ -308,7 +382,10 @@ void FollowTorchSwitches() noexcept {
   if (!attached) return;
   const uint32_t switches = Switches();
   Follow(scope_callback, (switches & (kRecordScopes | kScopeDelays)) != 0, scopes_on);
-  Follow(operator_callback, (switches & (kRecordOperators | kOperatorDelays)) != 0, operators_on);
+  const bool operators = (switches & (kRecordOperators | kOperatorDelays)) != 0;
+  const bool shapes = operators && (switches & kRecordShapes) != 0;
+  Follow(operator_callback, operators && !shapes, operators_on);
+  Follow(shape_callback, shapes, shapes_on);
 }
 
 }  // namespace teller::agent

@@ -60,6 +60,8 @@ int CollectFromCommand(const CollectOptions& options) {
   session_options.run_dir = options.run_dir;
   session_options.level = collect::ParseLevel(options.level);
   session_options.sources = collect::ParseSources(options.sources);
+  session_options.shapes = options.shapes;
+  session_options.whole_graphs = options.graphs == "whole";
   const auto session = collect::Session::Start(session_options);
   const std::filesystem::path out = session->spool_dir() / "stdout.log",
                               err = session->spool_dir() / "stderr.log";
@@ -129,6 +131,12 @@ void AddCollectCommand(CLI::App& app, int& exit_code) {
   command->add_option("--level", options->level, "off, ranges or full")->capture_default_str();
   command->add_option("--sources", options->sources, "Comma-separated sources")
       ->capture_default_str();
+  command->add_flag("--shapes", options->shapes, "Keep the shapes of operators' inputs");
+  command
+      ->add_option("--graphs", options->graphs,
+                   "CUDA graphs: nodes (an event a kernel) or whole (an event a launch)")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"nodes", "whole"}));
   command
       ->add_option("--duration", options->duration_s,
                    "Seconds to record; 0: until the command ends")

@@ -11,7 +11,9 @@ struct CollectOptions {
   std::string output = "trace.h5";
   std::string level = "full";
   std::string sources = "nvtx,torch,cupti,cpu-stream";
-  double duration_s = 0;  ///< 0: until the command ends
+  bool shapes = false;           ///< keep the shapes of operators' inputs
+  std::string graphs = "nodes";  ///< CUDA graphs: an event a node, or 'whole'
+  double duration_s = 0;         ///< 0: until the command ends
   bool force = false;
   std::string run_dir;
   std::string control;  ///< 'on', 'off' or 'status' of a collection that runs already

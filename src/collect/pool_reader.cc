@@ -144,6 +144,10 @@ uint64_t PoolReader::dropped(TellerDropReason reason) const {
 
 uint64_t PoolReader::attach_ns(TellerSource source) const { return header_->attach_ns[source]; }
 
+uint64_t PoolReader::cupti_overhead_ns() const {
+  return __atomic_load_n(&header_->cupti_overhead_ns, __ATOMIC_RELAXED);
+}
+
 uint32_t PoolReader::sources_attached() const {
   return __atomic_load_n(&header_->sources_attached, __ATOMIC_ACQUIRE);
 }

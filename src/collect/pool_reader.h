@@ -48,6 +48,7 @@ class PoolReader {
   std::string Note() const;
   uint64_t dropped(TellerDropReason reason) const;
   uint64_t attach_ns(TellerSource source) const;
+  uint64_t cupti_overhead_ns() const;
   uint32_t sources_attached() const;
   /// True where the process is certainly gone: same pid namespace as ours, and no such pid.
   bool ProcessIsGone() const;

@@ -1,12 +1,31 @@
 #include "src/collect/process_events.h"
 
+#include <cxxabi.h>
+
+#include <cstdlib>
 #include <functional>
+#include <memory>
 
 namespace teller::collect {
 
 namespace {
 
 constexpr std::size_t kBlockRecords = 65536;
+
+/// CUPTI names kernels as the linker does; people read 'add(float*)' for '_Z3addPf'.
+std::string Demangled(const std::string& name) {
+  if (!name.starts_with("_Z")) return name;
+  const std::unique_ptr<char, decltype(&std::free)> plain(
+      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, nullptr), &std::free);
+  return plain == nullptr ? name : plain.get();
+}
+
+/// All bits of a device graph's node.
+uint64_t GraphNode(const TellerRecord& record) {
+  uint64_t node = record.graph_node;
+  for (int i = 0; i < 3; ++i) node |= uint64_t{record.graph[i]} << (32 + 8 * i);
+  return node;
+}
 
 class Converter {
  public:
@@ -44,8 +63,9 @@ class Converter {
     event.kind = static_cast<trace::Kind>(record.kind);
     event.track = record.track;
     event.correlation = record.correlation;
-    event.graph_node = record.graph_node;
-    event.comm = record.comm == UINT32_MAX ? kNoString : NameId(record.comm);
+    event.graph_node = GraphNode(record);
+    const StringId text = record.comm == UINT32_MAX ? kNoString : NameId(record.comm);
+    (event.layer == trace::Layer::kBackend ? event.request : event.comm) = text;
     event.sequence = record.sequence;
     event.peer = record.peer;
     event.bytes = record.bytes;
@@ -57,7 +77,7 @@ class Converter {
 
  private:
   StringId NameId(uint32_t name) {
-    if (ids_[name] == kNoString) ids_[name] = writer_.Intern(names_[name]);
+    if (ids_[name] == kNoString) ids_[name] = writer_.Intern(Demangled(names_[name]));
     return ids_[name];
   }
 

@@ -32,6 +32,7 @@ struct DropName {
   TellerDropReason reason;
   const char* name;
   trace::Severity severity;
+  const char* unit = "events";
 };
 
 constexpr DropName kDropNames[] = {
@@ -42,6 +43,9 @@ constexpr DropName kDropNames[] = {
     {TELLER_DROP_STACK_OVERFLOW, "stack_overflow", trace::Severity::kDataLoss},
     {TELLER_DROP_IN_FORK, "dropped_in_fork", trace::Severity::kDataLoss},
     {TELLER_DROP_OTHER, "dropped_other", trace::Severity::kDataLoss},
+    {TELLER_DROP_CUPTI_RECORDS, "dropped_by_cupti", trace::Severity::kDataLoss},
+    {TELLER_DROP_CUPTI_BUFFER, "damaged_cupti_buffer", trace::Severity::kDataLoss, "buffers"},
+    {TELLER_DROP_CUPTI_UNTIMED, "untimed_by_cupti", trace::Severity::kDataLoss},
 };
 
 std::string RandomRunId() {
@@ -85,6 +89,8 @@ TellerControl* CreateControl(const std::filesystem::path& folder, const SessionO
                                   TELLER_CONTROL_FILE, strerror(error)));
   }
   control->sources = options.sources;
+  control->shapes = options.shapes ? 1 : 0;
+  control->whole_graphs = options.whole_graphs ? 1 : 0;
   teller_control_own(control);
   if (options.perturb) teller_control_set_perturb(control, 1);
   teller_control_set_level(control, static_cast<uint32_t>(options.level));
@@ -195,12 +201,14 @@ void SessionImpl::Count(const std::string& name, const std::string& unit, trace:
 void SessionImpl::CountProcess(const PoolReader& pool, const Spool& spool,
                                const RecordFaults& faults) {
   for (const DropName& drop : kDropNames)
-    Count(drop.name, "events", drop.severity, pool.dropped(drop.reason));
+    Count(drop.name, drop.unit, drop.severity, pool.dropped(drop.reason));
   Count("lost_spool_full", "events", trace::Severity::kDataLoss, spool.lost());
   Count("malformed_record", "events", trace::Severity::kDataLoss, faults.malformed);
   Count("reversed_record", "events", trace::Severity::kError, faults.reversed);
   Count("lost_clock_triple", "readings", trace::Severity::kError, pool.clock_lost());
   Count("records", "events", trace::Severity::kInfo, spool.size());
+  if ((pool.sources_attached() & (1u << TELLER_SOURCE_CUPTI)) != 0)
+    Count("cupti_overhead", "ns", trace::Severity::kInfo, pool.cupti_overhead_ns());
   for (uint32_t source = 0; source < TELLER_SOURCE_COUNT; ++source) {
     if ((pool.sources_attached() & (1u << source)) == 0) continue;
     std::string name = kSourceNames[source];
@@ -221,6 +229,7 @@ bool IsSilent(const TracedProcess& process) {
 void SessionImpl::WriteProcesses(trace::TraceWriter& writer) {
   for (TracedProcess& process : drain_->processes()) {
     const PoolReader& pool = *process.pool;
+    if (const std::string note = pool.Note(); !note.empty()) notes_.insert(note);
     if (pool.clock().empty() || IsSilent(process)) {
       Count("silent_processes", "processes", trace::Severity::kInfo, 1);
       continue;
@@ -234,7 +243,6 @@ void SessionImpl::WriteProcesses(trace::TraceWriter& writer) {
     for (const TellerClockTriple& t : pool.clock())
       triples.push_back({index, t.ticks, t.monotonic_ns, t.realtime_ns});
     writer.AppendClock(triples);
-    if (const std::string note = pool.Note(); !note.empty()) notes_.insert(note);
   }
 }
 
@@ -339,6 +347,7 @@ std::map<std::string, std::string> AgentEnvironment(const std::filesystem::path&
   variables["LD_PRELOAD"] = Prepend(agent, "LD_PRELOAD");
   for (const auto& [variable, next] :
        {std::pair{"NVTX_INJECTION64_PATH", "TELLER_NEXT_NVTX_INJECTION64_PATH"},
+        std::pair{"CUDA_INJECTION64_PATH", "TELLER_NEXT_CUDA_INJECTION64_PATH"},
         std::pair{TELLER_ACTIVITY_VARIABLE, "TELLER_NEXT_CPU_STREAM_INJECTION64_PATH"}}) {
     const char* held = getenv(variable);
     if (held != nullptr && *held != 0 && agent != held) variables[next] = held;

@@ -41,6 +41,8 @@ struct SessionOptions {
   std::string config_yaml;
   Level level = Level::kFull;
   uint32_t sources = kAllSources;
+  bool shapes = false;                  ///< operators keep the shapes of their inputs
+  bool whole_graphs = false;            ///< a launch of a CUDA graph is one event, not one a node
   bool perturb = false;                 ///< agents may perturb: they make their hit rings
   std::filesystem::path agent_library;  ///< empty: as FindAgentLibrary
 };

@@ -1,4 +1,4 @@
-"""A target for tests: operators, user scopes, threads and, as 'gloo', collectives of one process."""
+"""A target for tests: operators, user scopes, threads, collectives of one process, launches from operators."""
 import sys
 import threading
 import time
@@ -35,4 +35,16 @@ elif what == "gloo":
     for _ in range(5):
         dist.all_reduce(torch.ones(256))
     dist.destroy_process_group()
+elif what == "cuda":
+    import ctypes
+
+    cuda = ctypes.CDLL("libcuda.so.1")
+    cuda.cuInit(0)
+
+    library = torch.library.Library("test", "DEF")
+    library.define("launch(Tensor x) -> Tensor")
+    library.impl("launch", lambda x: (cuda.cuLaunchKernel(*[None] * 11), x.clone())[1], "CPU")
+    wait_until_observed()
+    for _ in range(5):
+        torch.ops.test.launch(torch.ones(2))
 print("done")

@@ -48,6 +48,35 @@ TEST_F(TorchTest, RecordsOperatorsInsideTheirScope) {
   }
 }
 
+TEST_F(TorchTest, KeepsShapesOfInputsWhereAsked) {
+  const Collected collected = Collect("operators", "--shapes");
+  const auto operators = collected.Named("aten::mm");
+  ASSERT_EQ(operators.size(), 50u);
+  EXPECT_EQ(collected.Text(operators[0].request), "[8,8] [8,8]");
+  EXPECT_EQ(Collect("operators").Named("aten::mm").at(0).request, kNoString);
+}
+
+// A driver and libcupti of the tests' own: each launch carries the number of the operator that made
+// it.
+TEST_F(TorchTest, TiesLaunchesToTheirOperators) {
+  const std::string fakes = std::string(TELLER_BINARY_DIR) + "/tests/fake_cuda";
+  const Ran ran =
+      RunShell(CollectLine(File(), "",
+                           "env LD_LIBRARY_PATH=" + fakes + " TELLER_CUPTI_LIBRARY=" + fakes +
+                               "/libcuda.so.1 " + kPython + " " + kScript + " cuda"));
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const Collected collected(File());
+  const auto operators = collected.Named("test::launch");
+  const auto launches = collected.Named("cuLaunchKernel");
+  ASSERT_EQ(operators.size(), 5u);
+  ASSERT_EQ(launches.size(), 5u);
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_GE(operators[i].sequence, 0);
+    EXPECT_EQ(launches[i].sequence, operators[i].sequence);
+    EXPECT_EQ(launches[i].track, operators[i].track);
+  }
+}
+
 TEST_F(TorchTest, RecordsScopesAloneAtLevelRanges) {
   const Collected collected = Collect("operators", "--level ranges");
   EXPECT_EQ(collected.Named("test scope").size(), 1u);

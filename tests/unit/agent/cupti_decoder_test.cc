@@ -74,6 +74,16 @@ class CuptiDecoderTest : public ::testing::TestWithParam<Library> {
     buffer.Add(kernel);
   }
 
+  /// Device work is kept where it has a begin and an end.
+  template <typename Activity>
+  static Activity Ended(CUpti_ActivityKind kind) {
+    Activity activity{};
+    activity.kind = kind;
+    activity.start = 10;
+    activity.end = 20;
+    return activity;
+  }
+
   CuptiFunctions cupti_{};
   Kept kept_;
 };
@@ -112,7 +122,7 @@ TEST_P(CuptiDecoderTest, DecodesCallsAndTheWorkTheyStart) {
 TEST_P(CuptiDecoderTest, MakesNcclKernelsCommEvents) {
   Buffer buffer;
   AddKernel(buffer, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 0);
-  AddKernel(buffer, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", 0);
+  AddKernel(buffer, "_Z22ncclDevKernel_SendRecv24ncclDevKernelArgsStorageILm4096EE", 0);
   DecodeCuptiBuffer(cupti_, buffer.data(), buffer.size(), kept_);
   ASSERT_EQ(kept_.events.size(), 2u);
   EXPECT_EQ(kept_.events[0].record.layer, TELLER_LAYER_COMM);
@@ -123,22 +133,18 @@ TEST_P(CuptiDecoderTest, MakesNcclKernelsCommEvents) {
 // The structures of CUPTI 12.8 and 13.0.
 TEST_P(CuptiDecoderTest, DecodesCopiesFillsAndWaits) {
   Buffer buffer;
-  CUpti_ActivityMemcpy6 copy{};
-  copy.kind = CUPTI_ACTIVITY_KIND_MEMCPY;
+  auto copy = Ended<CUpti_ActivityMemcpy6>(CUPTI_ACTIVITY_KIND_MEMCPY);
   copy.copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_HTOD;
   copy.bytes = 4096;
   buffer.Add(copy);
-  CUpti_ActivityMemset4 fill{};
-  fill.kind = CUPTI_ACTIVITY_KIND_MEMSET;
+  auto fill = Ended<CUpti_ActivityMemset4>(CUPTI_ACTIVITY_KIND_MEMSET);
   fill.bytes = 64;
   buffer.Add(fill);
-  CUpti_ActivitySynchronization2 sync{};
-  sync.kind = CUPTI_ACTIVITY_KIND_SYNCHRONIZATION;
+  auto sync = Ended<CUpti_ActivitySynchronization2>(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION);
   sync.type = CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE;
   sync.streamId = 3;
   buffer.Add(sync);
-  CUpti_ActivityGraphTrace2 graph{};
-  graph.kind = CUPTI_ACTIVITY_KIND_GRAPH_TRACE;
+  auto graph = Ended<CUpti_ActivityGraphTrace2>(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
   graph.correlationId = 5;
   buffer.Add(graph);
   DecodeCuptiBuffer(cupti_, buffer.data(), buffer.size(), kept_);
@@ -153,11 +159,48 @@ TEST_P(CuptiDecoderTest, DecodesCopiesFillsAndWaits) {
   EXPECT_EQ(kept_.events[2].record.track, 3u);
 }
 
-TEST_P(CuptiDecoderTest, CountsWhatItDoesNotKeepAndSaysWhenTheBufferIsDamaged) {
+TEST_P(CuptiDecoderTest, GivesCallsTheNumberOfTheirOperator) {
   Buffer buffer;
   CUpti_ActivityExternalCorrelation external{};
   external.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION;
+  external.externalKind = kOperatorCorrelation;
+  external.externalId = 9;
+  external.correlationId = 41;
   buffer.Add(external);
+  external.externalKind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;  // another tool's
+  external.externalId = 77;
+  buffer.Add(external);
+  auto call = Ended<CUpti_ActivityAPI>(CUPTI_ACTIVITY_KIND_DRIVER);
+  call.correlationId = 41;
+  buffer.Add(call);
+  call.correlationId = 42;
+  buffer.Add(call);
+  AddKernel(buffer, "gemm", 0);
+  DecodeCuptiBuffer(cupti_, buffer.data(), buffer.size(), kept_);
+  ASSERT_EQ(kept_.events.size(), 3u);
+  EXPECT_EQ(kept_.events[0].record.sequence, 9);
+  EXPECT_EQ(kept_.events[1].record.sequence, -1);
+  EXPECT_EQ(kept_.events[2].record.sequence, -1);
+}
+
+TEST_P(CuptiDecoderTest, CountsOverheadAndWorkThatHadNotEnded) {
+  Buffer buffer;
+  buffer.Add(Ended<CUpti_ActivityOverhead3>(CUPTI_ACTIVITY_KIND_OVERHEAD));  // since 12.8
+  auto fill = Ended<CUpti_ActivityMemset4>(CUPTI_ACTIVITY_KIND_MEMSET);
+  fill.end = 0;
+  buffer.Add(fill);
+  const CuptiCounts counts = DecodeCuptiBuffer(cupti_, buffer.data(), buffer.size(), kept_);
+  EXPECT_EQ(counts.overhead_ns, 10u);
+  EXPECT_EQ(counts.untimed, 1u);
+  EXPECT_EQ(counts.events, 0u);
+  EXPECT_FALSE(counts.damaged);
+}
+
+TEST_P(CuptiDecoderTest, CountsWhatItDoesNotKeepAndSaysWhenTheBufferIsDamaged) {
+  Buffer buffer;
+  CUpti_ActivityDeviceAttribute attribute{};
+  attribute.kind = CUPTI_ACTIVITY_KIND_DEVICE_ATTRIBUTE;
+  buffer.Add(attribute);
   CuptiCounts counts = DecodeCuptiBuffer(cupti_, buffer.data(), buffer.size(), kept_);
   EXPECT_EQ(counts.ignored, 1u);
   EXPECT_EQ(counts.events, 0u);

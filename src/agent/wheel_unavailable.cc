@@ -1,9 +1,11 @@
-// A process without torch: no operators.
+// A process without torch and without CUDA: no operators, no CUPTI.
 #include "src/agent/entrances.h"
 
 namespace teller::agent {
 
 void PollTorch() noexcept {}
 void FollowTorchSwitches() noexcept {}
+void FollowCuptiSwitches() noexcept {}
+void FlushCupti() noexcept {}
 
 }  // namespace teller::agent
