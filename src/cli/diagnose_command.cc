@@ -5,22 +5,31 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
+#include <string_view>
 
+#include "src/core/atomic_file.h"
 #include "src/core/error.h"
 #include "src/core/interrupt.h"
 #include "src/core/log.h"
 #include "src/dataset/baseline_file.h"
 #include "src/dataset/build_steps.h"
 #include "src/dataset/pipeline.h"
+#include "src/dataset/steps_schema.h"
+#include "src/diagnose/html_report.h"
 #include "src/diagnose/report.h"
+#include "src/h5/child.h"
+#include "src/h5/file.h"
 #include "src/h5/schema.h"
 #include "src/interop/import_file.h"
 #include "src/model/model_loader.h"
+#include "src/trace/trace_schema.h"
 
 namespace teller::cli {
 namespace {
@@ -48,26 +57,38 @@ class ScratchFolder {
   fs::path path_;
 };
 
-/// 'steps', 'trace', ... of a file of ours; empty for anything else.
-std::string SchemaOf(const fs::path& path) {
-  if (!fs::is_regular_file(path)) return {};
-  try {
-    return h5::SchemaName(h5::File::Open(path).root());
-  } catch (const DataError&) {
-    return {};  // no HDF5: the importers say what it is
-  }
+bool IsHdf5(const fs::path& path) {
+  constexpr std::string_view kMagic = "\x89HDF\r\n\x1a\n";
+  if (!fs::is_regular_file(path)) return false;
+  std::string head(kMagic.size(), '\0');
+  std::ifstream(path, std::ios::binary)
+      .read(head.data(), static_cast<std::streamsize>(head.size()));
+  return head == kMagic;
 }
 
-dataset::StepsFile ReadInput(const std::vector<std::string>& inputs, const ScratchFolder& scratch) {
+/// The file of ours that holds the run: the input itself, or what its import makes in `scratch`.
+fs::path FileOf(const std::vector<std::string>& inputs, const ScratchFolder& scratch) {
   const fs::path first = inputs.front();
-  if (inputs.size() == 1 && fs::exists(first / "trace.h5")) return dataset::BuildSteps(first);
-  const std::string schema = inputs.size() == 1 ? SchemaOf(first) : std::string();
-  if (schema == "steps") return dataset::ReadSteps(first);
-  if (schema == "trace") return dataset::BuildStepsOfTrace(first);
+  if (inputs.size() == 1 && fs::exists(first / "trace.h5")) return first / "trace.h5";
+  if (inputs.size() == 1 && IsHdf5(first)) return first;
   const interop::ImportLog log =
       interop::ImportToFile({inputs.begin(), inputs.end()}, scratch / "trace.h5", false, {});
   for (const std::string& note : log.notes()) LogInfo(note);
-  return dataset::BuildStepsOfTrace(scratch / "trace.h5");
+  return scratch / "trace.h5";
+}
+
+dataset::StepsFile ReadRun(const fs::path& file) {
+  const std::string schema = h5::SchemaName(h5::File::Open(file).root());
+  if (schema == dataset::kStepsSchema.name) return dataset::ReadSteps(file);
+  if (schema != trace::kTraceSchema.name) {
+    throw DataError(fmt::format(
+        "cannot diagnose {}: it is HDF5, but {}; give it a trace or a steps "
+        "file",
+        file.string(), schema.empty() ? "not a file of ours" : "a '" + schema + "' file"));
+  }
+  const bool has_truth =
+      file.filename() == "trace.h5" && fs::exists(file.parent_path() / "truth.jsonl");
+  return has_truth ? dataset::BuildSteps(file.parent_path()) : dataset::BuildStepsOfTrace(file);
 }
 
 /// The run's steps without a forest but for the `top` with the highest scores and the calibration
@@ -119,46 +140,71 @@ void CheckOptions(const DiagnoseCommandOptions& options) {
   }
 }
 
-/// Against the given baseline, else across the run's own steps; none where the run is too short for
-/// that.
-std::optional<std::vector<localize::StepSuspects>> Localize(const DiagnoseCommandOptions& options,
-                                                            const dataset::StepsFile& steps,
-                                                            std::vector<std::string>& notes) {
-  if (!options.baseline.empty()) {
-    return diagnose::LocalizeRun(steps, dataset::ReadBaseline(options.baseline).baseline);
-  }
-  auto suspects = diagnose::LocalizeByContrast(steps);
-  notes.emplace_back(
-      suspects
-          ? "no --baseline: steps are compared with the run's own quieter steps, which is weaker; "
-            "what is slow in most steps is not seen"
-          : "no --baseline, and the run has too few steps to be compared with itself: nothing was "
-            "judged");
-  return suspects;
+/// 'trace.h5', 'folder and 2 more'.
+std::string TitleOf(const std::vector<std::string>& inputs) {
+  const fs::path first = fs::path(inputs.front()).lexically_normal();
+  const std::string name =
+      first.has_filename() ? first.filename().string() : first.parent_path().filename().string();
+  return inputs.size() == 1 ? name : fmt::format("{} and {} more", name, inputs.size() - 1);
 }
 
-diagnose::RunDiagnosis Diagnose(const DiagnoseCommandOptions& options) {
-  const ScratchFolder scratch;
-  const dataset::StepsFile steps = ReadInput(options.inputs, scratch);
-  std::vector<std::string> notes;
-  const auto suspects = Localize(options, steps, notes);
-  if (!suspects) {
-    diagnose::RunDiagnosis nothing;
-    nothing.run_id = steps.run.run_id;
-    nothing.notes = notes;
-    return nothing;
-  }
+/// What the child that reads the run answers.
+struct Answer {
+  std::string text;  ///< for stdout
+  std::string html;  ///< empty where none is wanted
+  bool found = false;
+};
+
+std::string Pack(const Answer& answer) {
+  std::string packed;
+  nlohmann::json::to_cbor({{"text", answer.text}, {"html", answer.html}, {"found", answer.found}},
+                          packed);
+  return packed;
+}
+Answer Unpack(const std::string& packed) {
+  const auto answer = nlohmann::json::from_cbor(packed);
+  return {answer["text"], answer["html"], answer["found"]};
+}
+
+Answer Diagnose(const DiagnoseCommandOptions& options, const fs::path& file,
+                const ScratchFolder& scratch) {
+  const dataset::StepsFile steps = ReadRun(file);
+  const diagnose::Localization localization =
+      options.baseline.empty()
+          ? diagnose::LocalizeWithin(steps, options.false_share)
+          : diagnose::LocalizeAgainst(steps, dataset::ReadBaseline(options.baseline).baseline,
+                                      options.false_share);
   std::optional<dataset::PredictionsFile> predictions;
-  if (!options.model.empty()) {
-    predictions = AskModel(options, steps, *suspects, scratch);
-    notes.push_back(fmt::format(
+  if (!options.model.empty())
+    predictions = AskModel(options, steps, localization.suspects, scratch);
+  diagnose::RunDiagnosis run =
+      diagnose::DiagnoseRun(steps, localization, predictions ? &*predictions : nullptr);
+  if (predictions) {
+    run.notes.push_back(fmt::format(
         "the model saw the localiser's top {} steps and the calibration window", options.top));
   }
-  diagnose::RunDiagnosis run = diagnose::DiagnoseRun(
-      steps, *suspects, predictions ? &*predictions : nullptr,
-      {.false_share = options.false_share, .contrast = options.baseline.empty()});
-  run.notes.insert(run.notes.begin(), notes.begin(), notes.end());
-  return run;
+  Answer answer{.found = run.verdict == diagnose::Verdict::kAbnormal};
+  answer.text = options.json ? diagnose::ReportJson(run) + "\n"
+                             : diagnose::ReportText(run, static_cast<std::size_t>(options.shown));
+  if (!options.html.empty())
+    answer.html = diagnose::ReportHtml(run, steps, {.title = TitleOf(options.inputs)});
+  return answer;
+}
+
+/// In a child: the file may be anyone's.
+Answer DiagnoseInChild(const DiagnoseCommandOptions& options, const fs::path& file,
+                       const ScratchFolder& scratch) {
+  constexpr int kMoreTime = 4;  // than reading alone
+  h5::ChildLimits limits = h5::ChildLimits::ForFile(file);
+  limits.cpu_seconds *= kMoreTime;
+  limits.wall_seconds *= kMoreTime;
+  try {
+    return Unpack(h5::RunInChild(file.string(), limits,
+                                 [&] { return Pack(Diagnose(options, file, scratch)); }));
+  } catch (const DataError&) {
+    ThrowIfInterrupted();  // the child dies of the same signal
+    throw;
+  }
 }
 
 }  // namespace
@@ -191,6 +237,9 @@ void AddDiagnoseCommand(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
   command->add_flag("--json", options->json, "Print docs/design.md section 12's JSON");
+  command->add_option("--html", options->html,
+                      "Also write a report for a browser to this file: one page, no network");
+  command->add_flag("--force", options->force, "Overwrite the --html file");
   command->add_flag("--fail-on-finding", options->fail_on_finding,
                     "Exit code 3 where something abnormal was found");
   command->callback([options, &exit_code] { exit_code = RunDiagnose(*options); });
@@ -198,15 +247,17 @@ void AddDiagnoseCommand(CLI::App& app, int& exit_code) {
 
 int RunDiagnose(const DiagnoseCommandOptions& options) {
   CheckOptions(options);
-  const diagnose::RunDiagnosis run = Diagnose(options);
-  if (options.json) {
-    fmt::print("{}\n", diagnose::ReportJson(run));
-  } else {
-    fmt::print("{}", diagnose::ReportText(run, static_cast<std::size_t>(options.shown)));
+  const ScratchFolder scratch;
+  std::optional<AtomicFile> page;  // refused before the work is done
+  if (!options.html.empty()) page.emplace(options.html, options.force);
+  const Answer answer = DiagnoseInChild(options, FileOf(options.inputs, scratch), scratch);
+  if (page) {
+    std::ofstream(page->path(), std::ios::binary) << answer.html;
+    page->Commit();
   }
-  const bool found = run.verdict == diagnose::Verdict::kAbnormal;
-  return static_cast<int>(found && options.fail_on_finding ? ExitCode::kCheckFailed
-                                                           : ExitCode::kDone);
+  std::fputs(answer.text.c_str(), stdout);
+  return static_cast<int>(answer.found && options.fail_on_finding ? ExitCode::kCheckFailed
+                                                                  : ExitCode::kDone);
 }
 
 }  // namespace teller::cli

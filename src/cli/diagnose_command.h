@@ -15,6 +15,8 @@ struct DiagnoseCommandOptions {
   int top = 50;            ///< steps that the model sees
   double false_share = 0.1;
   int shown = 10;
+  std::string html;    ///< file of the report for a browser; empty: none
+  bool force = false;  ///< overwrite it
   bool json = false;
   bool fail_on_finding = false;
 };

@@ -24,11 +24,21 @@ class Gatherer {
   }
 
   Suspect FromCandidate(const localize::Candidate& candidate) const {
-    return {candidate.rank,         candidate.peer,
-            NameOf(candidate.node), step_.nodes[Index(candidate.node)].layer,
-            candidate.node,         candidate.measure,
-            candidate.observed_ns,  candidate.expected_ns,
-            candidate.p_value};
+    const StepNode& node = step_.nodes[Index(candidate.node)];
+    Suspect suspect{.rank = candidate.rank,
+                    .peer = candidate.peer,
+                    .op = NameOf(candidate.node),
+                    .layer = node.layer,
+                    .node = candidate.node,
+                    .measure = candidate.measure,
+                    .observed_ns = candidate.observed_ns,
+                    .expected_ns = candidate.expected_ns,
+                    .strength = candidate.z};
+    if (!std::isnan(candidate.p_value)) suspect.p_value = candidate.p_value;
+    suspect.late_start = candidate.measure == localize::Measure::kGapBefore &&
+                         candidate.observed_ns != node.gap_before_ns &&
+                         (IsLastStarter(candidate.node) || IsStep(node));
+    return suspect;
   }
 
   std::vector<Suspect> FromLocalizer(const localize::StepSuspects& suspects) const {
@@ -49,8 +59,11 @@ class Gatherer {
       std::rotate(suspects.begin(), found, found + 1);
     } else if (Exists(guess.node) && NameOf(guess.node) == guess.symbol) {
       const StepNode& node = step_.nodes[Index(guess.node)];
-      Suspect own{guess.rank, kNoRank, guess.symbol, node.layer, guess.node};
-      own.observed_ns = node.duration_ns;
+      const Suspect own{.rank = guess.rank,
+                        .op = guess.symbol,
+                        .layer = node.layer,
+                        .node = guess.node,
+                        .observed_ns = node.duration_ns};
       suspects.insert(suspects.begin(), own);
     }
   }
@@ -95,6 +108,15 @@ class Gatherer {
   }
 
  private:
+  bool IsStep(const StepNode& node) const {
+    const auto& track = step_.tracks[node.track];
+    return node.parent == kNoNode && track.track == 0 && !track.device;
+  }
+  bool IsLastStarter(NodeId node) const {
+    return std::any_of(step_.edges.begin(), step_.edges.end(), [&](const auto& edge) {
+      return edge.type == reconstruct::EdgeType::kCollective && edge.from == node;
+    });
+  }
   bool Exists(NodeId node) const { return node != kNoNode && Index(node) < step_.nodes.size(); }
   RankId RankOf(NodeId node) const { return step_.tracks[step_.nodes[Index(node)].track].rank; }
 
@@ -148,7 +170,7 @@ StepDiagnosis GatherEvidence(const StepForest& step, const StringInterner& symbo
   if (diagnosis.suspects.size() > options.suspects) diagnosis.suspects.resize(options.suspects);
   if (abnormal && !diagnosis.suspects.empty()) {
     const Suspect& first = diagnosis.suspects.front();
-    if (first.peer == kNoRank) diagnosis.waits = gatherer.WaitsFor(first.rank);
+    if (first.peer == kNoRank && options.waits) diagnosis.waits = gatherer.WaitsFor(first.rank);
     KeepTellingWaits(diagnosis, options.wait_share);
     diagnosis.logs = gatherer.Logs(first.rank);
   }

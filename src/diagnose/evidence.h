@@ -24,7 +24,11 @@ struct Suspect {
   localize::Measure measure{};
   int64_t observed_ns = 0;
   std::optional<int64_t> expected_ns;  ///< none: no healthy time is known for it
-  std::optional<float> p_value;        ///< none where the localiser did not name it
+  std::optional<float> p_value;        ///< none where no healthy steps tell it
+  std::optional<float> strength;  ///< the candidate's z (RunDiagnosis::basis says of what); none
+                                  ///< where the localiser did not name it
+  bool late_start = false;  ///< the observed time is how long after the other ranks it entered a
+                            ///< collective
 };
 
 /// How long one rank waited in collectives that the blamed rank entered last.
@@ -59,6 +63,7 @@ struct StepDiagnosis {
 struct EvidenceOptions {
   std::size_t suspects = 5;
   std::size_t logs = 3;
+  bool waits = true;         ///< false: the ranks' clocks are not related, so that no wait is known
   double wait_share = 0.25;  ///< a wait is told from this share of the first suspect's excess on
 };
 

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+
 #include "src/core/clock.h"
 
 namespace teller::diagnose {
@@ -11,6 +14,11 @@ using localize::Measure;
 
 std::string Rank(RankId rank) { return fmt::format("rank {}", static_cast<int32_t>(rank)); }
 
+std::string Upper(std::string text) {
+  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
 /// 'On rank 1, linear'.
 std::string Place(const Suspect& suspect) {
   if (suspect.rank == kNoRank) return suspect.op;
@@ -18,17 +26,23 @@ std::string Place(const Suspect& suspect) {
 }
 
 std::string Usual(const Suspect& suspect) {
+  if (suspect.late_start) return {};
   if (!suspect.expected_ns) return " (no healthy time of it is known)";
   std::string text = fmt::format(" where {} is usual", FormatDuration(*suspect.expected_ns));
   const double factor = static_cast<double>(suspect.observed_ns) /
                         static_cast<double>(std::max<int64_t>(1, *suspect.expected_ns));
   if (*suspect.expected_ns >= 1000 && factor >= 1.05)
-    text += fmt::format(" ({:.2g} times as long)", factor);
+    text += factor < 10 ? fmt::format(" ({:.2g} times as long)", factor)
+                        : fmt::format(" ({:.0f} times as long)", factor);
   return text;
 }
 
 std::string WhatHappened(const Suspect& suspect) {
   const std::string observed = FormatDuration(suspect.observed_ns);
+  if (suspect.late_start) {
+    return fmt::format("{} entered {} last, {} after the other ranks", Upper(Rank(suspect.rank)),
+                       suspect.op, observed);
+  }
   switch (suspect.measure) {
     case Measure::kGapBefore:
       return fmt::format("{} started {} after what ran before it", Place(suspect), observed);
@@ -59,9 +73,8 @@ std::string WhatHappened(const Suspect& suspect) {
 std::string Waits(const StepDiagnosis& diagnosis) {
   if (diagnosis.waits.empty()) return {};
   const PeerWait& wait = diagnosis.waits.front();
-  std::string text = fmt::format(" {} waited {} for it in {}", Rank(wait.rank),
+  std::string text = fmt::format(" {} waited {} for it in {}", Upper(Rank(wait.rank)),
                                  FormatDuration(wait.waited_ns), wait.op);
-  text[1] = 'R';
   if (diagnosis.waits.size() > 1)
     text += fmt::format(", {} more ranks too", diagnosis.waits.size() - 1);
   return text + ".";

@@ -48,7 +48,7 @@ dataset::StepsFile FaultyRun() {
 TEST(DiagnoseRunTest, FindsTheSlowOperatorAndSaysNothingOfHealthySteps) {
   const auto steps = FaultyRun();
   const auto baseline = HealthyBaseline();
-  const RunDiagnosis run = DiagnoseRun(steps, LocalizeRun(steps, baseline), nullptr);
+  const RunDiagnosis run = DiagnoseRun(steps, LocalizeAgainst(steps, baseline, 0.1), nullptr);
   EXPECT_EQ(run.verdict, Verdict::kAbnormal);
   ASSERT_EQ(run.steps.size(), 150);
   int found = 0, named = 0, false_alarms = 0;
@@ -73,7 +73,7 @@ TEST(DiagnoseRunTest, FindsTheSlowOperatorAndSaysNothingOfHealthySteps) {
 TEST(DiagnoseRunTest, WaitsOfTheOtherRankAreEvidence) {
   const auto steps = FaultyRun();
   const auto baseline = HealthyBaseline();
-  const RunDiagnosis run = DiagnoseRun(steps, LocalizeRun(steps, baseline), nullptr);
+  const RunDiagnosis run = DiagnoseRun(steps, LocalizeAgainst(steps, baseline, 0.1), nullptr);
   const StepDiagnosis& step = run.steps[100];
   ASSERT_FALSE(step.waits.empty());
   EXPECT_EQ(step.waits.front().rank, RankId{0});
@@ -85,12 +85,12 @@ TEST(DiagnoseRunTest, WaitsOfTheOtherRankAreEvidence) {
 TEST(DiagnoseRunTest, AHealthyRunIsCalledHealthy) {
   const auto steps = GenerateRun({.seed = 31, .steps = 150});
   const auto baseline = HealthyBaseline();
-  const RunDiagnosis run = DiagnoseRun(steps, LocalizeRun(steps, baseline), nullptr);
+  const RunDiagnosis run = DiagnoseRun(steps, LocalizeAgainst(steps, baseline, 0.1), nullptr);
   EXPECT_EQ(run.verdict, Verdict::kHealthy);
   EXPECT_THAT(ReportText(run), HasSubstr("Nothing abnormal found. 150 steps looked at."));
 }
 
-TEST(DiagnoseRunTest, WithoutABaselineFaultyStepsScoreHighestAndNothingFoundIsUndecided) {
+TEST(DiagnoseRunTest, WithoutABaselineFaultyStepsScoreHighestAndItSaysThatThisIsWeaker) {
   ForestOptions options{.seed = 21, .steps = 300};
   options.delays = {{.first_step = 80,
                      .last_step = 110,
@@ -98,26 +98,51 @@ TEST(DiagnoseRunTest, WithoutABaselineFaultyStepsScoreHighestAndNothingFoundIsUn
                      .symbol = "linear",
                      .delay_ns = 400'000}};
   const auto steps = GenerateRun(options);
-  const auto suspects = LocalizeByContrast(steps);
-  ASSERT_TRUE(suspects);
-  std::vector<std::size_t> order(suspects->size());
+  const Localization found = LocalizeWithin(steps, 0.1);
+  EXPECT_EQ(found.basis, Basis::kSteps);
+  std::vector<std::size_t> order(found.suspects.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return (*suspects)[a].score > (*suspects)[b].score;
+    return found.suspects[a].score > found.suspects[b].score;
   });
   const auto faulty = std::count_if(order.begin(), order.begin() + 30,
                                     [](std::size_t s) { return s >= 80 && s < 110; });
   EXPECT_GE(faulty, 18);  // chance gives 3
-  const auto healthy = GenerateRun({.seed = 41, .steps = 100, .outliers = 0});
-  EXPECT_NE(DiagnoseRun(healthy, *LocalizeByContrast(healthy), nullptr, {.contrast = true}).verdict,
-            Verdict::kHealthy);
-  EXPECT_FALSE(LocalizeByContrast(GenerateRun({.seed = 1, .steps = 10})));
+  const RunDiagnosis run = DiagnoseRun(steps, found, nullptr);
+  ASSERT_FALSE(run.notes.empty());
+  EXPECT_THAT(run.notes[0], HasSubstr("weaker"));
+}
+
+TEST(DiagnoseRunTest, AFewStepsAreComparedInsideTheTrace) {
+  ForestOptions options{.seed = 21, .steps = 8, .outliers = 0};
+  const auto healthy = GenerateRun(options);
+  EXPECT_EQ(LocalizeWithin(healthy, 0.1).basis, Basis::kInside);
+  EXPECT_EQ(DiagnoseRun(healthy, LocalizeWithin(healthy, 0.1), nullptr).verdict, Verdict::kHealthy);
+  options.delays = {{.first_step = 3,
+                     .last_step = 4,
+                     .rank = RankId{1},
+                     .symbol = "linear",
+                     .delay_ns = 3'000'000}};
+  const auto steps = GenerateRun(options);
+  const RunDiagnosis run = DiagnoseRun(steps, LocalizeWithin(steps, 0.1), nullptr);
+  EXPECT_EQ(run.verdict, Verdict::kAbnormal);
+  for (const StepDiagnosis& step : run.steps) EXPECT_EQ(step.abnormal, step.engine_step == 3);
+  ASSERT_FALSE(run.steps[3].suspects.empty());
+  EXPECT_EQ(run.steps[3].suspects[0].op, "linear");
+  EXPECT_EQ(run.steps[3].suspects[0].rank, RankId{1});
+  EXPECT_FALSE(run.steps[3].suspects[0].p_value);
+}
+
+TEST(DiagnoseRunTest, NoStepIsUndecided) {
+  const dataset::StepsFile nothing;
+  EXPECT_EQ(DiagnoseRun(nothing, LocalizeWithin(nothing, 0.1), nullptr).verdict,
+            Verdict::kUndecided);
 }
 
 TEST(DiagnoseRunTest, TheModelsAnswerComesFirstWithMeasuredTimes) {
   const auto steps = FaultyRun();
   const auto baseline = HealthyBaseline();
-  const auto suspects = LocalizeRun(steps, baseline);
+  const auto suspects = LocalizeAgainst(steps, baseline, 0.1);
   dataset::PredictionsFile file{"teller", 0, {"operator_slowdown", "unknown"}, {}};
   dataset::StepPrediction answer;
   answer.run_id = steps.run.run_id;
@@ -145,8 +170,8 @@ TEST(DiagnoseRunTest, TheModelsAnswerComesFirstWithMeasuredTimes) {
 TEST(ReportTest, JsonHasTheFieldsOfTheDesign) {
   const auto steps = FaultyRun();
   const auto baseline = HealthyBaseline();
-  const auto json =
-      nlohmann::json::parse(ReportJson(DiagnoseRun(steps, LocalizeRun(steps, baseline), nullptr)));
+  const auto json = nlohmann::json::parse(
+      ReportJson(DiagnoseRun(steps, LocalizeAgainst(steps, baseline, 0.1), nullptr)));
   EXPECT_EQ(json["verdict"], "abnormal");
   ASSERT_EQ(json["steps"].size(), 150);
   const auto& step = json["steps"][100];
@@ -160,6 +185,8 @@ TEST(ReportTest, JsonHasTheFieldsOfTheDesign) {
     EXPECT_TRUE(step["candidates"][0].contains(key)) << key;
   }
   EXPECT_EQ(step["evidence"][0]["type"], "time");
+  for (const char* key : {"basis", "late_starters", "notes", "not_looked_at"})
+    EXPECT_TRUE(json.contains(key)) << key;
 }
 
 }  // namespace

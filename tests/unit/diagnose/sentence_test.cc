@@ -13,7 +13,8 @@ StepDiagnosis Abnormal(const Suspect& suspect) {
 }
 
 Suspect Linear() {
-  Suspect suspect{RankId{1}, kNoRank, "linear", trace::Layer::kBackend, NodeId{3}};
+  Suspect suspect{
+      .rank = RankId{1}, .op = "linear", .layer = trace::Layer::kBackend, .node = NodeId{3}};
   suspect.observed_ns = 1'240'000;
   suspect.expected_ns = 310'000;
   return suspect;
