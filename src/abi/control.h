@@ -63,7 +63,7 @@ typedef struct TellerControl {
   uint64_t magic;
   uint32_t abi_version;
   uint32_t generation; /* bumped after every change: agents look at it once per event or per poll
-                          (10 ms) */
+                          (50 ms) */
   uint32_t level;      /* TellerLevel */
   uint32_t sources;    /* bit per TellerSource that may record */
   uint32_t shapes;     /* 1: operators keep their input shapes */

@@ -25,7 +25,12 @@ namespace teller::agent {
 
 namespace {
 
+/// While torch may still come, or many records are written; each look costs the target a switch of
+/// threads.
 constexpr int64_t kPollNs = 10'000'000;
+constexpr int64_t kIdlePollNs = 50'000'000;
+/// Above this, segments may run out before the next idle look.
+constexpr uint64_t kBusyRecords = 4 * TELLER_SEGMENT_RECORDS;
 constexpr int64_t kClockPeriodNs = 1'000'000'000;
 constexpr int64_t kTitlePeriodNs = 200'000'000;
 constexpr int64_t kMsNs = 1'000'000;
@@ -40,9 +45,9 @@ constexpr std::size_t kStackBytes = 256 * 1024;
 TellerControl* control;  // stays mapped over a fork
 std::atomic<uint32_t> loader_lock;
 
-/// Waits for a change of the control block, at most the poll period.
-void WaitForChange(uint32_t seen_generation) noexcept {
-  const timespec timeout{0, kPollNs};
+/// Waits for a change of the control block, at most `most_ns`.
+void WaitForChange(uint32_t seen_generation, int64_t most_ns) noexcept {
+  const timespec timeout{0, most_ns};
   if (control == nullptr) {
     nanosleep(&timeout, nullptr);
     return;
@@ -123,6 +128,14 @@ bool LookForOwnerWhenDue(Timetable& timetable, int64_t now_ns) noexcept {
   return owner_is_gone != was_gone;
 }
 
+/// How long nothing can happen that would have to be seen at once.
+int64_t PollNs(uint64_t& written) noexcept {
+  const uint64_t before = written;
+  written = __atomic_load_n(&g_state->pool->written, __ATOMIC_RELAXED);
+  const bool idle = TorchIsSettled() && control != nullptr && written - before <= kBusyRecords;
+  return idle ? kIdlePollNs : kPollNs;
+}
+
 void FlushCuptiWhenDue(Timetable& timetable, int64_t now_ns) noexcept {
   if (now_ns < timetable.next_flush_ns) return;
   timetable.next_flush_ns = now_ns + kFlushPeriodNs;
@@ -134,6 +147,7 @@ void* RunBackground(void*) {
   const int64_t started_ns = MonotonicNs();
   Timetable timetable{started_ns, started_ns + kEarlyClockNs[0], started_ns, started_ns, 0, 1};
   uint32_t seen = Generation() - 1, cupti_seen = 0;
+  uint64_t written = 0;
   for (;;) {
     const uint32_t generation = Generation();
     const int64_t now_ns = MonotonicNs();
@@ -149,7 +163,7 @@ void* RunBackground(void*) {
     cupti_seen = cupti;
     FlushCuptiWhenDue(timetable, now_ns);
     if (g_state->pool->segment_count > 0) GrowPool(kFreeSegmentsWanted);
-    WaitForChange(seen);
+    WaitForChange(seen, PollNs(written));
   }
   return nullptr;
 }
@@ -171,6 +185,13 @@ void Note(const char* text) noexcept {
   if (strstr(note, text) == nullptr)
     snprintf(note + used, kSize - used, "%s%s", used == 0 ? "" : "; ", text);
   g_state->note_lock.unlock();
+}
+
+void NoteToolNotLoaded(const char* source, const char* path) noexcept {
+  if (*path == 0) return;
+  char line[sizeof(TellerPoolHeader::note)];
+  snprintf(line, sizeof line, "%s takes one tool: %s is not loaded", source, path);
+  Note(line);
 }
 
 bool AttachProcess() noexcept {

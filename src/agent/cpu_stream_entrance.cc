@@ -8,6 +8,7 @@
 #include "src/agent/delays.h"
 #include "src/agent/entrances.h"
 #include "src/agent/recorder.h"
+#include "src/agent/settings.h"
 
 namespace teller::agent {
 
@@ -163,6 +164,7 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjectionCpuStre
   if (api->subscribe(OnActivity, nullptr) == 0) return 0;
   api->enable((Switches() & (kRecordDevice | kDeviceTargets)) != 0 ? 1 : 0);
   enable_activity.store(api->enable, std::memory_order_release);
+  NoteToolNotLoaded("cpu-stream", LoadSettings().next_activity);
   NoteAttached(TELLER_SOURCE_CPU_STREAM, begin_ns);
   return 1;
 }

@@ -2,6 +2,7 @@
 // inside cuInit. Not yet run on hardware: tests drive it through a libcupti of their own.
 #include "src/agent/cupti_entrance.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -9,6 +10,7 @@
 #include "src/agent/background.h"
 #include "src/agent/cupti_library.h"
 #include "src/agent/entrances.h"
+#include "src/agent/settings.h"
 
 namespace teller::agent {
 
@@ -174,6 +176,18 @@ bool Configure() noexcept {
          Step("buffers", cupti.register_buffers(OnBufferRequested, OnBufferCompleted));
 }
 
+/// What CUDA_INJECTION64_PATH held before goes first: where it takes CUPTI, it keeps it.
+void LoadToolOfUser() noexcept {
+  const char* path = LoadSettings().next_cuda;
+  if (*path == 0) return;
+  void* library = dlopen(path, RTLD_NOW);
+  auto initialise = library == nullptr
+                        ? nullptr
+                        : reinterpret_cast<int (*)()>(dlsym(library, "InitializeInjection"));
+  if (initialise == nullptr) return Note("the tool of CUDA_INJECTION64_PATH cannot be loaded");
+  initialise();
+}
+
 bool AttachCupti() noexcept {
   const int64_t begin_ns = MonotonicNs();
   if (const char* missing = OpenCupti(cupti)) {
@@ -216,6 +230,7 @@ void LeaveTiedOperator() noexcept {
 extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   using namespace teller::agent;
   if (!AttachProcess() || g_state->cupti_called.exchange(1) != 0) return 1;
+  LoadToolOfUser();
   if (!AttachCupti()) return 1;
   // The first launches are not to be missed, so the kinds are enabled here; from then on the
   // background thread follows.

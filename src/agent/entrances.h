@@ -9,6 +9,8 @@ namespace teller::agent {
 
 /// Looks for torch in this process and registers the callbacks once it is there.
 void PollTorch() noexcept;
+/// True once torch is attached, or is known not to be captured.
+bool TorchIsSettled() noexcept;
 void FollowTorchSwitches() noexcept;
 void FollowDeviceSwitches() noexcept;
 void FollowCuptiSwitches() noexcept;
@@ -18,6 +20,10 @@ void FlushCupti() noexcept;
 
 /// Marks a source as attached and notes what attaching cost since `begin_ns`.
 void NoteAttached(int source, long begin_ns) noexcept;
+
+/// Says that the tool of the user at `path` is not loaded, since `source` takes one; empty: there
+/// is none.
+void NoteToolNotLoaded(const char* source, const char* path) noexcept;
 
 /// One line for the person who looks; further ones are joined to it while there is room.
 void Note(const char* text) noexcept;

@@ -11,6 +11,7 @@
 #include "src/agent/entrances.h"
 #include "src/agent/nvtx_payload.h"
 #include "src/agent/recorder.h"
+#include "src/agent/settings.h"
 
 namespace teller::agent {
 
@@ -449,6 +450,7 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
   if (callbacks == nullptr || !AttachProcess()) return 0;
   InstallCore(callbacks);
   InstallDomains(callbacks);
+  NoteToolNotLoaded("NVTX", LoadSettings().next_nvtx);
   NoteAttached(TELLER_SOURCE_NVTX, begin_ns);
   return 1;
 }

@@ -12,8 +12,8 @@ struct Settings {
   char run_dir[512];
   char node[64];  ///< TELLER_NODE, else the host's name
   char host[64];
-  char next_nvtx[512];  ///< NVTX tool of the user, to be loaded after ours
-  char next_activity[512];
+  char next_nvtx[512];      ///< NVTX tool of the user
+  char next_activity[512];  ///< tool of the user for the CPU device runtime
   char next_cuda[512];  ///< CUDA injection library of the user, to be loaded before CUPTI is taken
   char cupti_library[512];  ///< TELLER_CUPTI_LIBRARY
 };

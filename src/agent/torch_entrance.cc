@@ -378,6 +378,8 @@ void PollTorch() noexcept {
   if (library != nullptr) Attach(library);
 }
 
+bool TorchIsSettled() noexcept { return attached || refused; }
+
 void FollowTorchSwitches() noexcept {
   if (!attached) return;
   const uint32_t switches = Switches();

@@ -19,5 +19,16 @@ int main(int argc, char** argv) {
   const auto send = reinterpret_cast<Send>(dlsym(library, "ncclSend"));
   all_reduce(data, data, 1000, kFloat, kMax, nullptr, nullptr);
   send(data, 10, kFloat, 3, nullptr, nullptr);
+  constexpr int kSum = 0;
+  using Receive = int (*)(void*, std::size_t, int, int, void*, void*);
+  using AllGather = int (*)(const void*, void*, std::size_t, int, void*, void*);
+  using Broadcast = int (*)(const void*, void*, std::size_t, int, int, void*, void*);
+  reinterpret_cast<Receive>(dlsym(library, "ncclRecv"))(data, 10, kFloat, 2, nullptr, nullptr);
+  reinterpret_cast<AllGather>(dlsym(library, "ncclAllGather"))(data, data, 100, kFloat, nullptr,
+                                                               nullptr);
+  reinterpret_cast<AllReduce>(dlsym(library, "ncclReduceScatter"))(data, data, 200, kFloat, kSum,
+                                                                   nullptr, nullptr);
+  reinterpret_cast<Broadcast>(dlsym(library, "ncclBroadcast"))(data, data, 100, kFloat, 1, nullptr,
+                                                               nullptr);
   return 0;
 }

@@ -79,6 +79,63 @@ TEST_F(NvtxTest, UnderstandsDomainsRegisteredAndWideStringsMarksAndStartEnd) {
   EXPECT_EQ(collected.Stat("unknown_range_end"), 1);
 }
 
+TEST_F(NvtxTest, UnderstandsWideStringsEverywhere) {
+  EXPECT_THAT(Collect("wide").CountByName(),
+              UnorderedElementsAre(Pair("wide mark", 1), Pair("wide start", 1),
+                                   Pair("wide \U0001F600 message", 1), Pair("wide registered", 1)));
+}
+
+TEST_F(NvtxTest, KeepsDomainsApartAndPassesCategoriesColoursAndPlainPayloadsOver) {
+  const Collected collected = Collect("domains");
+  EXPECT_THAT(collected.CountByName(),
+              UnorderedElementsAre(Pair("same", 2), Pair("started in a domain", 1),
+                                   Pair("marked in a domain", 1)));
+  const auto same = collected.Named("same");
+  EXPECT_GE(same[0].end_ns - same[0].begin_ns, 2'000'000);
+  EXPECT_GE(same[1].end_ns - same[1].begin_ns, 4'000'000);
+  EXPECT_LT(same[0].end_ns, same[1].end_ns);
+  EXPECT_EQ(collected.Stat("unbalanced_pop"), 0);
+}
+
+TEST_F(NvtxTest, ReadsPayloadsOfStaticSchemasAndPassesUnknownOnesOver) {
+  const Collected collected = Collect("payload");
+  const trace::Event reduce = collected.Named("reduce(Max)").at(0);
+  EXPECT_EQ(reduce.layer, trace::Layer::kComm);
+  EXPECT_EQ(collected.Text(reduce.comm), "0xabc");
+  EXPECT_EQ(reduce.bytes, 2048);
+  EXPECT_EQ(collected.Named("of unknown layout").at(0).layer, trace::Layer::kEngine);
+}
+
+// Range ids are a process's own: the parent's range stays open, the child's end is counted.
+TEST_F(NvtxTest, CountsTheEndOfARangeThatAnotherProcessStarted) {
+  const Collected collected = Collect("across");
+  EXPECT_NE(collected.Named("across processes").at(0).flags & trace::kFlagOpen, 0);
+  EXPECT_EQ(collected.Named("in the child").size(), 1u);
+  EXPECT_EQ(collected.Stat("unknown_range_end"), 1);
+}
+
+TEST_F(NvtxTest, RecordsThePythonPackage) {
+  const std::string python = TELLER_PYTHON;
+  if (!std::filesystem::exists(python)) GTEST_SKIP() << "no Python at " << python;
+  const Ran ran = RunShell(CollectLine(
+      File(), "",
+      python + " " + TELLER_SOURCE_DIR + "/tests/integration/collect/nvtx_program.py annotate"));
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const Collected collected(File());
+  EXPECT_THAT(collected.CountByName(),
+              UnorderedElementsAre(Pair("with", 1), Pair("in a domain", 1), Pair("decorated", 1),
+                                   Pair("started", 1), Pair("marked", 1)));
+  EXPECT_EQ(collected.Named("started").at(0).kind, trace::Kind::kStartEnd);
+}
+
+TEST_F(NvtxTest, SaysOneLineOfAToolThatWasThereBefore) {
+  const Ran ran = RunShell("NVTX_INJECTION64_PATH=/opt/other/tool.so " +
+                           CollectLine(File(), "", kProgram + " pairs 2"));
+  EXPECT_EQ(ran.exit_code, 0);
+  EXPECT_THAT(ran.err, testing::HasSubstr("NVTX takes one tool: /opt/other/tool.so is not loaded"));
+  EXPECT_EQ(Collected(File()).Named("single").size(), 1u);
+}
+
 TEST_F(NvtxTest, RecordsRangesThatAreOpenAtExit) {
   const Collected collected = Collect("open");
   EXPECT_THAT(collected.CountByName(),
@@ -109,6 +166,10 @@ TEST_F(NvtxTest, ReadsThePayloadsOfNccl) {
   EXPECT_EQ(send.kind, trace::Kind::kPointToPoint);
   EXPECT_EQ(send.bytes, 40);
   EXPECT_EQ(send.peer, 3);
+  EXPECT_EQ(collected.Named("ncclRecv").at(0).peer, 2);
+  EXPECT_EQ(collected.Named("ncclAllGather").at(0).bytes, 400);
+  EXPECT_EQ(collected.Named("ncclReduceScatter(op 0)").at(0).bytes, 800);
+  EXPECT_EQ(collected.Named("ncclBroadcast").at(0).kind, trace::Kind::kCollective);
 }
 
 TEST_F(NvtxTest, RecordsNothingWhenOffOrNotAskedFor) {

@@ -30,10 +30,16 @@ elif what == "threads":
         thread.start()
     for thread in threads:
         thread.join()
+elif what == "autograd":
+    for _ in range(3):
+        x = torch.ones(4, 4, requires_grad=True)
+        torch.mm(x, x).sum().backward()
 elif what == "gloo":
     dist.init_process_group("gloo", init_method=f"file://{sys.argv[2]}", rank=0, world_size=1)
     for _ in range(5):
         dist.all_reduce(torch.ones(256))
+    dist.broadcast(torch.ones(8, dtype=torch.int64), src=0)
+    dist.all_gather([torch.zeros(10)], torch.ones(10))
     dist.destroy_process_group()
 elif what == "cuda":
     import ctypes

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "src/abi/control_file.h"
 #include "src/collect/session.h"
@@ -13,9 +14,16 @@
 namespace teller::testing_support {
 namespace {
 
-const std::string kPython = std::string(TELLER_PYTHON);
+/// scripts/check_torch_versions.sh runs these tests with other Pythons.
+std::string Python() {
+  const char* other = std::getenv("TELLER_TEST_PYTHON");
+  return other == nullptr ? TELLER_PYTHON : other;
+}
+const std::string kPython = Python();
 const std::string kScript =
     std::string(TELLER_SOURCE_DIR) + "/tests/integration/collect/torch_program.py";
+
+const std::string kLateProgram = std::string(TELLER_BINARY_DIR) + "/tests/torch_late_program";
 
 class TorchTest : public ::testing::Test {
  protected:
@@ -99,7 +107,41 @@ TEST_F(TorchTest, MakesCollectivesCommEventsWithBytesAndSequence) {
     EXPECT_EQ(collectives[i].sequence, static_cast<int32_t>(i));
     EXPECT_EQ(collectives[i].bytes, 1024);
     EXPECT_EQ(collected.Text(collectives[i].comm), "gloo");
+    EXPECT_NE(collectives[i].flags & trace::kFlagOtherThreadEnd, 0);  // on Gloo's own thread
   }
+  EXPECT_EQ(collected.Named("gloo:broadcast").at(0).bytes, 64);
+  EXPECT_EQ(collected.Named("gloo:all_gather").at(0).bytes, 40);
+}
+
+TEST_F(TorchTest, RecordsWhatAutogradRuns) {
+  const Collected collected = Collect("autograd");
+  const auto backward = collected.Named("MmBackward0");
+  ASSERT_EQ(backward.size(), 3u);
+  EXPECT_EQ(backward[0].layer, trace::Layer::kBackend);
+  EXPECT_EQ(collected.Named("autograd::engine::evaluate_function: MmBackward0").size(), 3u);
+}
+
+TEST_F(TorchTest, FindsATorchThatACppProgramOpensLate) {
+  const Ran ran = RunShell("LD_LIBRARY_PATH=" TELLER_TORCH_LIBRARIES " " +
+                           CollectLine(File(), "", kLateProgram + " libtorch_cpu.so 20"));
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const Collected collected(File());
+  EXPECT_EQ(collected.Named("aten::mm").size(), 20u);
+  EXPECT_EQ(collected.Stat("attached_torch"), 1);
+}
+
+TEST_F(TorchTest, LeavesATorchOfUnknownVersionAloneWithOneLine) {
+  const std::filesystem::path lib = folder_ / "torch" / "lib";
+  std::filesystem::create_directories(lib);
+  std::filesystem::copy_file(std::string(TELLER_BINARY_DIR) + "/tests/libuser_tool.so",
+                             lib / "libtorch_cpu.so");
+  std::ofstream(folder_ / "torch" / "version.py") << "__version__ = '2.99.1'\n";
+  const Ran ran = RunShell("LD_LIBRARY_PATH=" + lib.string() + " " +
+                           CollectLine(File(), "", kLateProgram + " libtorch_cpu.so"));
+  EXPECT_EQ(ran.exit_code, 0);
+  EXPECT_THAT(ran.err,
+              testing::HasSubstr(
+                  "torch 2.99 is not one of 2.11 to 2.15: its operators are not captured\n"));
 }
 
 struct TorchDelayCase {
