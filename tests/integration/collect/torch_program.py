@@ -40,6 +40,11 @@ elif what == "gloo":
         dist.all_reduce(torch.ones(256))
     dist.broadcast(torch.ones(8, dtype=torch.int64), src=0)
     dist.all_gather([torch.zeros(10)], torch.ones(10))
+    scope = record_function("ends elsewhere")
+    scope.__enter__()
+    thread = threading.Thread(target=scope.__exit__, args=(None, None, None))
+    thread.start()
+    thread.join()
     dist.destroy_process_group()
 elif what == "cuda":
     import ctypes

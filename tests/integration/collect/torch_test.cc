@@ -97,7 +97,7 @@ TEST_F(TorchTest, RecordsEveryThread) {
   EXPECT_EQ(collected.Named("test scope").size(), 4u);
 }
 
-TEST_F(TorchTest, MakesCollectivesCommEventsWithBytesAndSequence) {
+TEST_F(TorchTest, MakesCollectivesCommEventsAndFollowsRecordsAcrossThreads) {
   const Collected collected = Collect("gloo " + (folder_ / "store").string(), "--level ranges");
   const auto collectives = collected.Named("gloo:all_reduce");
   ASSERT_EQ(collectives.size(), 5u);
@@ -107,8 +107,10 @@ TEST_F(TorchTest, MakesCollectivesCommEventsWithBytesAndSequence) {
     EXPECT_EQ(collectives[i].sequence, static_cast<int32_t>(i));
     EXPECT_EQ(collectives[i].bytes, 1024);
     EXPECT_EQ(collected.Text(collectives[i].comm), "gloo");
-    EXPECT_NE(collectives[i].flags & trace::kFlagOtherThreadEnd, 0);  // on Gloo's own thread
   }
+  const trace::Event across = collected.Named("ends elsewhere").at(0);
+  EXPECT_NE(across.flags & trace::kFlagOtherThreadEnd, 0);
+  EXPECT_EQ(across.track, collected.reader.processes().at(0).pid);  // where it began
   EXPECT_EQ(collected.Named("gloo:broadcast").at(0).bytes, 64);
   EXPECT_EQ(collected.Named("gloo:all_gather").at(0).bytes, 40);
 }
