@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "src/core/atomic_file.h"
 #include "src/core/interrupt.h"
 #include "src/core/progress.h"
 #include "src/model/model_loader.h"
@@ -27,6 +28,8 @@ void AddEvaluateCommand(CLI::App& app) {
 }
 
 void RunEvaluate(const EvaluateCommandOptions& options) {
+  for (const std::string& path : options.tokens)
+    RequireRegularFile(path);  // before torch is loaded
   const nlohmann::json request = {{"model", options.model},
                                   {"tokens", options.tokens},
                                   {"output", options.output},

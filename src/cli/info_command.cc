@@ -107,7 +107,7 @@ void RunInfo(const InfoOptions& options) {
 
 void AddInfoCommand(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<InfoOptions>();
-  CLI::App* command = app.add_subcommand("info", "What a trace or another file of ours holds");
+  CLI::App* command = app.add_subcommand("info", "What a trace or another .h5 file of ours holds");
   command->add_option("FILE", options->file, "trace.h5, steps.h5, ...")->required();
   command->add_flag("--check", options->check,
                     "Read everything and exit with 3 where something does not hold");

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <string>
 
 #include "src/cli/commands.h"
 #include "src/core/error.h"
@@ -16,6 +17,16 @@ constexpr int Code(teller::ExitCode code) { return static_cast<int>(code); }
 int Report(const char* message, teller::ExitCode code) {
   std::fprintf(stderr, "teller: error: %s\n", message);
   return Code(code);
+}
+
+/// The help that knows the words of the command line: 'teller bench --help' after 'teller bench'.
+std::string HelpOf(const CLI::App& app) {
+  std::string command = "teller";
+  for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+    at = at->get_subcommands().front();
+    command += " " + at->get_name();
+  }
+  return command + " --help";
 }
 
 }  // namespace
@@ -36,7 +47,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& done) {
     return app.exit(done);
   } catch (const CLI::ParseError& error) {
-    return Report((std::string(error.what()) + "; see 'teller --help'").c_str(),
+    return Report((std::string(error.what()) + "; see '" + HelpOf(app) + "'").c_str(),
                   teller::ExitCode::kBadInput);
   } catch (const teller::Error& error) {
     return Report(error.what(), error.code());

@@ -258,7 +258,7 @@ void AddTokenizeCommand(CLI::App& app) {
                    "Stop training once this share of the nodes is saved; 0: at --size only")
       ->capture_default_str();
   command->add_option("--slices", options->slices,
-                      "The run's slices.h5; else whole steps are encoded");
+                      "The run's slices.h5; else whole steps are encoded (--output needs slices)");
   command->add_option("-o,--output", options->output, "tokens.h5 to write");
   command
       ->add_option("--barriers", options->barriers,

@@ -85,6 +85,21 @@ void Print(const model::Manifest& manifest, const std::string& output) {
   fmt::print("wrote {}\n", output);
 }
 
+/// What can be said before torch is loaded, which takes seconds.
+void CheckPaths(const Json& request) {
+  for (const char* runs : {"train", "validation"}) {
+    for (const Json& path : request.value(runs, Json::array())) {
+      if (path.is_string()) RequireRegularFile(path.get<std::string>());
+    }
+  }
+  const std::filesystem::path output = request["output"].get<std::string>();
+  if (std::filesystem::exists(output) && !request.value("force", false))
+    throw ConfigError(output.string() + ": exists already; use --force to replace it");
+  const std::filesystem::path folder = std::filesystem::absolute(output).parent_path();
+  if (!std::filesystem::is_directory(folder))
+    throw ConfigError(fmt::format("the folder '{}' does not exist", folder.string()));
+}
+
 }  // namespace
 
 void AddTrainCommand(CLI::App& app) {
@@ -112,6 +127,7 @@ void AddTrainCommand(CLI::App& app) {
 void RunTrain(const TrainCommandOptions& options) {
   Json request = MakeRequest(options);
   if (options.force) request["force"] = true;
+  CheckPaths(request);
   const auto library = model::ModelLibrary::Open();
   Train(library, request);
   const auto output = request["output"].get<std::string>();

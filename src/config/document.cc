@@ -133,6 +133,7 @@ Value ParseText(std::string_view yaml, const std::string& name, Budget& budget) 
     YAML::Parser parser(stream);
     parser.HandleNextDocument(builder);
     Value root = builder.TakeRoot();
+    if (!root.position.source) root.position = {source, 1, 1};  // nothing, or comments only
     if (parser.HandleNextDocument(builder))
       throw ConfigError(name + ": more than one YAML document; write one");
     return root;

@@ -63,12 +63,20 @@ void WriteFileAtomically(const fs::path& destination, std::string_view text, boo
   file.Commit();
 }
 
-std::string ReadFile(const fs::path& path, std::size_t max_bytes) {
+void RequireRegularFile(const fs::path& path) {
   std::error_code error;
   const auto status = fs::status(path, error);
+  if (status.type() == fs::file_type::none)
+    throw DataError(fmt::format("cannot look at '{}': {}", path.string(), error.message()));
   if (!fs::exists(status)) throw DataError(fmt::format("'{}' does not exist", path.string()));
   if (fs::is_directory(status))
     throw DataError(fmt::format("'{}' is a folder, not a file", path.string()));
+  if (!fs::is_regular_file(status))
+    throw DataError(fmt::format("'{}' is not a regular file", path.string()));
+}
+
+std::string ReadFile(const fs::path& path, std::size_t max_bytes) {
+  RequireRegularFile(path);
   std::ifstream in(path, std::ios::binary);
   if (!in)
     throw DataError(fmt::format("cannot open '{}': {}", path.string(), std::strerror(errno)));

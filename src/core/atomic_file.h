@@ -31,8 +31,12 @@ class AtomicFile {
 void WriteFileAtomically(const std::filesystem::path& destination, std::string_view text,
                          bool force = false);
 
-/// The whole text of a file of at most `max_bytes`. Throws DataError: absent, unreadable, too
-/// large.
+/// Throws DataError unless `path` is a regular file, or leads to one: a FIFO without a writer would
+/// be waited for without end.
+void RequireRegularFile(const std::filesystem::path& path);
+
+/// The whole text of a regular file of at most `max_bytes`. Throws DataError: absent, unreadable,
+/// too large.
 std::string ReadFile(const std::filesystem::path& path,
                      std::size_t max_bytes = std::size_t{1} << 30);
 

@@ -2,10 +2,13 @@
 
 #include <xxhash.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <vector>
 
+#include "src/core/atomic_file.h"
 #include "src/core/error.h"
 
 namespace teller {
@@ -29,8 +32,9 @@ std::string HashHex(std::string_view bytes) {
 }
 
 std::string HashFileHex(const std::filesystem::path& path) {
+  RequireRegularFile(path);
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw DataError("cannot read '" + path.string() + "' to hash it: does it exist?");
+  if (!file) throw DataError("cannot open '" + path.string() + "': " + std::strerror(errno));
   std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
                                                                  XXH3_freeState);
   XXH3_128bits_reset(state.get());
@@ -39,7 +43,7 @@ std::string HashFileHex(const std::filesystem::path& path) {
     file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
     XXH3_128bits_update(state.get(), buffer.data(), static_cast<std::size_t>(file.gcount()));
   }
-  if (!file.eof()) throw DataError("reading '" + path.string() + "' to hash it failed midway");
+  if (!file.eof()) throw DataError("reading '" + path.string() + "' failed midway");
   return Hex(XXH3_128bits_digest(state.get()));
 }
 

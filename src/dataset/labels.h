@@ -41,4 +41,9 @@ struct StepLabel {
   std::vector<NodeId> hit_nodes;  ///< nodes of the forest that a recorded action lies in or before
 };
 
+/// Whether tables score the step: grey steps and the calibration window never are.
+inline bool IsScored(const StepLabel& label) {
+  return label.status != LabelStatus::kGrey && (label.reasons & kReasonCalibration) == 0;
+}
+
 }  // namespace teller::dataset

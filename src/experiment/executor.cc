@@ -105,6 +105,9 @@ class Executor {
       if (children_.empty()) break;
       Listen();
     }
+    if (Interrupted() && !children_.empty())
+      LogInfo(
+          "stopping: what runs is ended and the machine is restored; this may take some seconds");
     EndChildren();
     ThrowIfInterrupted();
     if (failure_) throw Error(*failure_);

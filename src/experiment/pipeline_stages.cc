@@ -212,7 +212,8 @@ void PredictWithModel(const fs::path& model, const Paths& tokens, const fs::path
   const nlohmann::json request = {{"model", model.string()},
                                   {"tokens", Strings(tokens)},
                                   {"output", output.string()},
-                                  {"method", kMainMethod}};
+                                  {"method", kMainMethod},
+                                  {"scored_only", true}};
   model::ModelLibrary::Open().Predict(request.dump(), Forward(report));
 }
 

@@ -61,11 +61,6 @@ std::vector<int32_t> Blocks(const RunTruth& run) {
 
 }  // namespace
 
-bool IsScored(const dataset::StepLabel& label) {
-  return label.status != dataset::LabelStatus::kGrey &&
-         (label.reasons & dataset::kReasonCalibration) == 0;
-}
-
 std::vector<ScoredStep> JoinPredictions(std::span<const RunTruth> truth,
                                         const dataset::PredictionsFile& predictions) {
   const PredictionIndex index = IndexPredictions(predictions);

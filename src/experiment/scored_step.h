@@ -35,9 +35,6 @@ struct RunTruth {
   std::vector<dataset::StepLabel> labels;
 };
 
-/// Neither grey nor in the calibration window (docs/protocol.md, section 1).
-bool IsScored(const dataset::StepLabel& label);
-
 /// Joins truth and predictions: every scored step of `truth`, in order. One test set: throws
 /// DataError where a scored step has no prediction or has two, naming method, run and step.
 std::vector<ScoredStep> JoinPredictions(std::span<const RunTruth> truth,

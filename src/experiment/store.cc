@@ -8,14 +8,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <utility>
 
 #include "src/core/atomic_file.h"
 #include "src/core/clock.h"
 #include "src/core/error.h"
 #include "src/core/hash.h"
+#include "src/core/interrupt.h"
+#include "src/core/log.h"
 #include "src/core/version.h"
 
 namespace teller::experiment {
@@ -25,6 +29,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kRecordName = "stage.json";
 constexpr std::size_t kKeyDigits = 16;
+constexpr int64_t kLeftoverWaitNs = 30'000'000'000;
 
 fs::path PartialFolder(const fs::path& root, const Stage& stage, const std::string& key) {
   return root / stage.kind / fmt::format(".{}.{}.partial", key, ::getpid());
@@ -40,6 +45,17 @@ void MakeFolder(const fs::path& folder) {
   }
 }
 
+bool WaitForLeftovers(int fd, const fs::path& root) {
+  const int64_t deadline_ns = MonotonicNs() + kLeftoverWaitNs;
+  for (bool told = false; ::flock(fd, LOCK_EX | LOCK_NB) != 0; told = true) {
+    if (!told)
+      LogInfo(fmt::format("waiting for processes of a killed run in '{}' to end", root.string()));
+    if (Interrupted() || MonotonicNs() > deadline_ns) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return true;
+}
+
 int TakeLock(const fs::path& root) {
   const fs::path path = root / ".lock";
   const int fd = ::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
@@ -48,7 +64,11 @@ int TakeLock(const fs::path& root) {
         fmt::format("results folder '{}' cannot be written: {}; name another with --output",
                     root.string(), std::strerror(errno)));
   }
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+  // Of this process alone: a run that lives is refused at once.
+  struct flock own {};
+  own.l_type = F_WRLCK;
+  // Shared with every process forked meanwhile: what a killed run left is waited for.
+  if (::fcntl(fd, F_SETLK, &own) != 0 || !WaitForLeftovers(fd, root)) {
     ::close(fd);
     throw Error(fmt::format(
         "another run is writing '{}'; wait for its end or name another folder with --output",

@@ -24,7 +24,8 @@ struct StageRecord {
 class StageStore {
  public:
   /// Makes the folder and takes its lock, held until the object and every process forked meanwhile
-  /// have ended. Removes half-written folders of dead runs. Throws Error where another run holds
+  /// have ended. Waits up to half a minute for the processes that a killed run left, which undo
+  /// what it did. Removes half-written folders of dead runs. Throws Error where another run holds
   /// the lock, ConfigError where the folder cannot be written.
   explicit StageStore(std::filesystem::path root);
   /// For looking only: takes no lock, makes and removes nothing.

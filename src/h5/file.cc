@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "src/core/atomic_file.h"
 #include "src/core/error.h"
 #include "src/h5/library.h"
 
@@ -290,11 +291,8 @@ File File::Create(const fs::path& path) {
 
 File File::Open(const fs::path& path) {
   PrepareLibrary();
+  RequireRegularFile(path);
   std::error_code error;
-  const auto status = fs::status(path, error);
-  if (!fs::exists(status)) throw DataError(fmt::format("'{}' does not exist", path.string()));
-  if (!fs::is_regular_file(status))
-    throw DataError(fmt::format("'{}' is not a regular file", path.string()));
   if (fs::file_size(path, error) == 0) throw DataError(fmt::format("'{}' is empty", path.string()));
   if (H5Fis_hdf5(path.c_str()) == 0) {
     throw DataError(fmt::format(
@@ -303,7 +301,7 @@ File File::Open(const fs::path& path) {
   }
   const Handle access = FileAccess();  // closing it would clear HDF5's error stack
   Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
-  if (!file.valid()) ThrowRead(path.string(), "opening the file");
+  if (!file.valid()) ThrowRead(path.string() + ": cut short or damaged", "opening the file");
   CloseOnExec(file.get());
   Group root = RootOf(file.get(), path.string());
   return {std::move(file), std::move(root), path.string()};

@@ -22,8 +22,10 @@ class Predictor {
   const Manifest& manifest() const { return manifest_; }
   /// Kinds of StepPrediction::kind_probability: the model's, then 'unknown'.
   std::vector<std::string> kinds() const;
-  /// One prediction a step, in order. Throws DataError where the run does not fit the model.
-  std::vector<dataset::StepPrediction> Predict(const dataset::TokensFile& run) const;
+  /// One prediction a step, in order; with `scored_only` of the steps alone that tables score.
+  /// Throws DataError where the run does not fit the model.
+  std::vector<dataset::StepPrediction> Predict(const dataset::TokensFile& run,
+                                               bool scored_only = false) const;
 
  private:
   Manifest manifest_;
@@ -32,7 +34,8 @@ class Predictor {
 };
 
 /// Logits of the step head for steps already turned into features.
-std::vector<float> AbnormalLogits(const Network& network, std::span<const StepFeatures> steps,
+std::vector<float> AbnormalLogits(const Network& network,
+                                  std::span<const StepFeatures* const> steps,
                                   const ModelConfig& config);
 
 /// The best guesses, at most five, from the nodes' probabilities: a guess is a (rank, symbol) with

@@ -55,12 +55,15 @@ TrainRequest ParseTrainRequest(std::string_view text) {
 }
 
 PredictRequest ParsePredictRequest(std::string_view text) {
-  const Json json = ParseObject(text, {"model", "tokens", "output", "method", "force"});
+  const Json json =
+      ParseObject(text, {"model", "tokens", "output", "method", "scored_only", "force"});
   PredictRequest request;
   request.model = Value<std::string>(json, "model", "a path");
   request.tokens = Paths(json, "tokens");
   request.output = Value<std::string>(json, "output", "a path");
   if (json.contains("method")) request.method = Value<std::string>(json, "method", "a name");
+  if (json.contains("scored_only"))
+    request.scored_only = Value<bool>(json, "scored_only", "true or false");
   if (json.contains("force")) request.force = Value<bool>(json, "force", "true or false");
   if (request.tokens.empty()) throw ConfigError(std::string(kWhere) + ": 'tokens' names no file");
   return request;

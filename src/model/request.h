@@ -26,6 +26,7 @@ struct PredictRequest {
   std::vector<std::filesystem::path> tokens;  ///< tokens.h5 of any runs
   std::filesystem::path output;               ///< predictions.h5
   std::string method = "teller";              ///< its name in tables
+  bool scored_only = false;  ///< leave out steps that no table scores: grey ones, calibration
   bool force = false;
 };
 

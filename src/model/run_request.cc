@@ -50,8 +50,8 @@ void Predict(const PredictRequest& request, const ProgressCall& progress) {
   file.kinds = predictor.kinds();
   const auto total = static_cast<int64_t>(request.tokens.size());
   for (int64_t i = 0; i < total; ++i) {
-    auto steps =
-        predictor.Predict(dataset::ReadTokens(request.tokens[static_cast<std::size_t>(i)]));
+    auto steps = predictor.Predict(dataset::ReadTokens(request.tokens[static_cast<std::size_t>(i)]),
+                                   request.scored_only);
     std::move(steps.begin(), steps.end(), std::back_inserter(file.steps));
     if (!progress(i + 1, total, "runs")) throw Error("predicting was stopped; nothing was written");
   }

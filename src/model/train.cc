@@ -23,7 +23,8 @@ namespace {
 
 using Runs = std::span<const dataset::TokensFile* const>;
 
-constexpr double kLastRate = 0.05;  // of the learning rate, at the last update
+constexpr std::size_t kCalibrationSteps = 1500;  // more add time, not certainty
+constexpr double kLastRate = 0.05;               // of the learning rate, at the last update
 
 std::string Number(double value) {
   char text[32];
@@ -72,12 +73,16 @@ class Trainer {
 
   void Calibrate(Runs validation) {
     const LabelledSteps labelled = Labelled(validation);
-    std::vector<StepFeatures> features;
-    std::vector<uint8_t> abnormal;
+    std::vector<std::size_t> usable;
     for (std::size_t i = 0; i < labelled.targets.size(); ++i) {
-      if (!labelled.targets[i].use) continue;
-      features.push_back(labelled.features[i]);
-      abnormal.push_back(labelled.targets[i].abnormal ? 1 : 0);
+      if (labelled.targets[i].use) usable.push_back(i);
+    }
+    const std::size_t stride = usable.size() / kCalibrationSteps + 1;
+    std::vector<const StepFeatures*> features;
+    std::vector<uint8_t> abnormal;
+    for (std::size_t i = 0; i < usable.size(); i += stride) {
+      features.push_back(&labelled.features[usable[i]]);
+      abnormal.push_back(labelled.targets[usable[i]].abnormal ? 1 : 0);
     }
     manifest_.calibration = FitCalibration(AbnormalLogits(*network_, features, config_), abnormal);
     if (!manifest_.calibration.fitted) {

@@ -261,5 +261,13 @@ TEST_F(IncludeTest, BoundsWhatManyIncludesTogetherMayHold) {
               ::testing::HasSubstr("larger than 4 MiB"));
 }
 
+TEST(ConfigTest, AnEmptyFileIsNamed) {
+  for (const char* text : {"", "# nothing but a comment\n"}) {
+    const Node node = Node::Parse(text, "empty.yaml");
+    EXPECT_EQ(MessageOf([&] { node.Find("name"); }).rfind("empty.yaml:1:1: expected a mapping", 0),
+              0u);
+  }
+}
+
 }  // namespace
 }  // namespace teller::config

@@ -1,6 +1,7 @@
 #include "src/core/atomic_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -8,6 +9,7 @@
 #include <string>
 
 #include "src/core/error.h"
+#include "src/core/hash.h"
 
 namespace teller {
 namespace {
@@ -44,6 +46,14 @@ TEST_F(AtomicFileTest, ReadFileRefusesFoldersMissingAndTooLarge) {
   EXPECT_THROW(ReadFile(folder_ / "none"), DataError);
   WriteFileAtomically(folder_ / "a.txt", "12345");
   EXPECT_THROW(ReadFile(folder_ / "a.txt", 4), DataError);
+}
+
+TEST_F(AtomicFileTest, AFifoIsRefusedAndNotWaitedFor) {
+  const auto fifo = folder_ / "fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_THROW(ReadFile(fifo), DataError);
+  EXPECT_THROW(HashFileHex(fifo), DataError);
+  EXPECT_THROW(HashFileHex(folder_), DataError);
 }
 
 }  // namespace

@@ -70,6 +70,10 @@ struct Scores {
 
 Scores Score(const dataset::TokensFile& run, const Predictor& predictor) {
   const auto predictions = predictor.Predict(run);
+  std::size_t scored = 0;
+  for (const dataset::StepTokens& step : run.steps) scored += dataset::IsScored(step.label) ? 1 : 0;
+  EXPECT_LT(scored, predictions.size());
+  EXPECT_EQ(predictor.Predict(run, /*scored_only=*/true).size(), scored);
   const auto kinds = predictor.kinds();
   Scores sum;
   double steps = 0, positives = 0;
