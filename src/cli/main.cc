@@ -1,9 +1,16 @@
 // teller: one program, one file per subcommand. Maps every error to one line on stderr and an exit
 // code.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 #include "src/cli/commands.h"
 #include "src/core/error.h"
@@ -29,6 +36,22 @@ std::string HelpOf(const CLI::App& app) {
   return command + " --help";
 }
 
+/// A standard stream that was closed would be reused by the next file we open, and printed into:
+/// it is opened so that reading it ends at once and writing to it fails.
+void OpenStandardStreams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != fd)
+      throw teller::DeviceError("cannot open /dev/null");
+  }
+}
+
+/// The code to end with: what could not be printed is a failure.
+int Flushed(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  return Report((std::string("writing the output failed: ") + std::strerror(errno)).c_str(),
+                teller::ExitCode::kFailed);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -41,11 +64,17 @@ int main(int argc, char** argv) {
   int exit_code = Code(teller::ExitCode::kDone);
   teller::cli::AddCommands(app, exit_code);
   try {
+    OpenStandardStreams();
     teller::InstallInterruptHandlers();
     app.parse(argc, argv);
-    return exit_code;
+    return Flushed(exit_code);
   } catch (const CLI::Success& done) {
-    return app.exit(done);
+    return Flushed(app.exit(done));
+  } catch (const std::system_error& error) {
+    const bool printing = std::string_view(error.what()).starts_with("cannot write to file");
+    return Report(
+        printing ? ("writing the output failed: " + error.code().message()).c_str() : error.what(),
+        teller::ExitCode::kFailed);
   } catch (const CLI::ParseError& error) {
     return Report((std::string(error.what()) + "; see '" + HelpOf(app) + "'").c_str(),
                   teller::ExitCode::kBadInput);

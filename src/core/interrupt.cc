@@ -24,7 +24,12 @@ void InstallInterruptHandlers() {
   struct sigaction action = {};
   action.sa_handler = OnSignal;
   sigemptyset(&action.sa_mask);
-  for (int signal_number : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal_number, &action, nullptr);
+  for (int signal_number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before = {};
+    sigaction(signal_number, nullptr, &before);
+    // nohup, and a shell that starts us behind its back, have a signal ignored: so it stays.
+    if (before.sa_handler != SIG_IGN) sigaction(signal_number, &action, nullptr);
+  }
   signal(SIGPIPE, SIG_IGN);
 }
 

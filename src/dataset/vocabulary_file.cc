@@ -132,9 +132,11 @@ void WriteVocabulary(const std::filesystem::path& path, const VocabularyFile& vo
 }
 
 VocabularyFile ReadVocabulary(const std::filesystem::path& path) {
-  const std::string text = ReadFile(path, kMaxBytes);
+  const Json json = Json::parse(ReadFile(path, kMaxBytes), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object())
+    throw DataError(fmt::format("{}: expected a vocabulary, found no JSON object", path.string()));
   try {
-    return FromJson(Json::parse(text));
+    return FromJson(json);
   } catch (const nlohmann::json::exception& error) {
     throw DataError(fmt::format("{}: expected a vocabulary: {}", path.string(), error.what()));
   } catch (const std::logic_error& error) {  // stoull
