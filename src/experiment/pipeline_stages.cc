@@ -87,11 +87,25 @@ void AppendLocalizer(const dataset::SlicesFile& slices, const BaselineRun& run,
   }
 }
 
-std::vector<RunSummary> SummarizeAll(const Paths& tokens, std::size_t length) {
-  std::vector<RunSummary> runs;
-  for (const fs::path& path : tokens) runs.push_back(Summarize(dataset::ReadTokens(path), length));
-  return runs;
-}
+/// Summaries of encoded runs; each file is read once, however many rows stand on it.
+class Summaries {
+ public:
+  explicit Summaries(std::size_t length) : length_(length) {}
+
+  std::vector<RunSummary> Of(const Paths& tokens) {
+    std::vector<RunSummary> runs;
+    for (const fs::path& path : tokens) {
+      auto [found, fresh] = known_.try_emplace(path);
+      if (fresh) found->second = Summarize(dataset::ReadTokens(path), length_);
+      runs.push_back(found->second);
+    }
+    return runs;
+  }
+
+ private:
+  std::size_t length_;
+  std::map<fs::path, RunSummary> known_;
+};
 
 std::vector<RunTruth> TruthOf(std::span<const RunSummary> runs) {
   std::vector<RunTruth> truth;
@@ -128,8 +142,9 @@ nlohmann::ordered_json KeysOf(const ScoredPredictions& scored, const tpe::Vocabu
   return keys;
 }
 
-TradeOffPoint MakePoint(const ScoredPredictions& scored, const MetricsInputs& inputs) {
-  const std::vector<RunSummary> runs = SummarizeAll(scored.tokens, inputs.length);
+TradeOffPoint MakePoint(const ScoredPredictions& scored, const MetricsInputs& inputs,
+                        Summaries& summaries) {
+  const std::vector<RunSummary> runs = summaries.Of(scored.tokens);
   const ScoredTruth truth(runs, inputs.train, inputs.validation);
   const dataset::VocabularyFile vocabulary = dataset::ReadVocabulary(scored.vocabulary_file);
   TradeOffPoint point{.result = Score(kMainMethod, KeysOf(scored, vocabulary.vocabulary), truth,
@@ -165,8 +180,8 @@ std::vector<MethodResult> MainMethods(const MetricsInputs& inputs, const ScoredT
 }
 
 LeakControlInputs Controls(const MetricsInputs& inputs, const ScoredTruth& truth,
-                           MethodResult model) {
-  const std::vector<RunSummary> permuted_runs = SummarizeAll(inputs.permuted_tokens, inputs.length);
+                           Summaries& summaries, MethodResult model) {
+  const std::vector<RunSummary> permuted_runs = summaries.Of(inputs.permuted_tokens);
   const ScoredTruth permuted(permuted_runs, inputs.train, inputs.validation);
   return {
       .permuted = Score("labels permuted within run", {}, permuted, inputs.permuted_predictions),
@@ -264,18 +279,20 @@ void PredictBaselines(const BaselineFiles& files, const fs::path& folder, const 
 void ComputeMetrics(const MetricsInputs& inputs, const std::string& experiment,
                     const std::string& config_hash, const fs::path& output, const Report& report) {
   const Split split = ReadSplit(inputs.splits);
-  const std::vector<RunSummary> runs = SummarizeAll(inputs.main.tokens, inputs.length);
+  Summaries summaries(inputs.length);
+  const std::vector<RunSummary> runs = summaries.Of(inputs.main.tokens);
   const ScoredTruth truth(runs, inputs.train, inputs.validation);
   MetricsFile metrics{.experiment = experiment, .config_hash = config_hash};
   report(.1, "E2");
   const std::vector<MethodResult> methods = MainMethods(inputs, truth);
   report(.4, "E0");
-  metrics.cells = LeakControls(Controls(inputs, truth, methods.front()));
+  metrics.cells = LeakControls(Controls(inputs, truth, summaries, methods.front()));
   Append(metrics.cells, DataStatistics(runs, split));
   Append(metrics.cells, MainComparison(methods, kMainMethod));
   report(.6, "E3");
   std::vector<TradeOffPoint> points;
-  for (const ScoredPredictions& row : inputs.sweep) points.push_back(MakePoint(row, inputs));
+  for (const ScoredPredictions& row : inputs.sweep)
+    points.push_back(MakePoint(row, inputs, summaries));
   Append(metrics.cells, TradeOff(points));
   metrics.provenance = {{"teller_version", Version()},
                         {"commit", Commit()},
