@@ -73,6 +73,8 @@ void RequireRegularFile(const fs::path& path) {
     throw DataError(fmt::format("'{}' is a folder, not a file", path.string()));
   if (!fs::is_regular_file(status))
     throw DataError(fmt::format("'{}' is not a regular file", path.string()));
+  if (::access(path.c_str(), R_OK) != 0)
+    throw DataError(fmt::format("cannot read '{}': {}", path.string(), std::strerror(errno)));
 }
 
 std::string ReadFile(const fs::path& path, std::size_t max_bytes) {

@@ -1,6 +1,9 @@
 #include "src/experiment/run_experiment.h"
 
 #include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +12,7 @@
 
 #include "src/core/atomic_file.h"
 #include "src/core/error.h"
+#include "src/core/interrupt.h"
 #include "src/experiment/campaign.h"
 #include "src/experiment/pipeline_stages.h"
 #include "src/experiment/report.h"
@@ -57,8 +61,11 @@ bool AnyOpen(const std::vector<StageId>& stages, const std::vector<StageState>& 
 void CheckModelLibrary() {
   int ends[2];
   if (::pipe(ends) != 0) throw DeviceError("no pipe to check the model library with");
+  const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(1);
     std::string failure;
     try {
       model::ModelLibrary::Open();
@@ -70,12 +77,17 @@ void CheckModelLibrary() {
     ::_exit(told && failure.empty() ? 0 : 1);
   }
   ::close(ends[1]);
+  // Loading torch takes seconds on a busy machine: a Ctrl-C does not wait for it.
+  for (pollfd answer{ends[0], POLLIN, 0}; child > 0 && ::poll(&answer, 1, 100) <= 0;) {
+    if (Interrupted()) ::kill(child, SIGKILL);
+  }
   std::string failure(4096, '\0');
   failure.resize(static_cast<std::size_t>(
       std::max<ssize_t>(0, ::read(ends[0], failure.data(), failure.size()))));
   ::close(ends[0]);
   int status = 0;
   const bool ended = child > 0 && ::waitpid(child, &status, 0) == child;
+  ThrowIfInterrupted();
   if (!ended || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
     throw UnavailableError(failure.empty() ? "the model library cannot be opened: its process died"
                                            : failure);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -134,9 +135,12 @@ std::string RunInChild(const std::string& what, const ChildLimits& limits,
   if (pipe2(ends, O_CLOEXEC) != 0)
     throw DeviceError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
   std::fflush(nullptr);
+  const pid_t parent = getpid();
   const pid_t child = fork();
   if (child < 0) throw DeviceError(fmt::format("cannot fork: {}", std::strerror(errno)));
   if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
     close(ends[0]);
     BeChild(ends[1], limits, body);
   }

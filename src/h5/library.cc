@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstring>
+
 #include "src/core/error.h"
 
 namespace teller::h5 {
@@ -13,10 +16,22 @@ herr_t KeepInnermost(unsigned, const H5E_error2_t* error, void* reason) {
   return 0;
 }
 
+/// HDF5 writes 'time = ..., errno = 28, error message = 'No space left on device', buf = 0x...': of
+/// that a person needs the message.
+std::string MessageIn(const std::string& reason) {
+  constexpr std::string_view kBefore = "error message = '";
+  const std::size_t begin = reason.find(kBefore);
+  if (begin == std::string::npos) return reason;
+  const std::size_t from = begin + kBefore.size();
+  return reason.substr(from, reason.find('\'', from) - from);
+}
+
 std::string Reason() {
   std::string reason = "no reason given";
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, KeepInnermost, &reason);
   H5Eclear2(H5E_DEFAULT);
+  reason = MessageIn(reason);
+  if (reason == std::strerror(ENOSPC)) reason += "; free some and run the same command again";
   for (char& c : reason) {
     if (c == '\n' || c == '\r') c = ' ';
   }
