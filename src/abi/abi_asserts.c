@@ -12,6 +12,7 @@ static_assert(TELLER_ACTIVITY_VERSION == 1u, "docs/schema/activity.md describes 
 static_assert(sizeof(TellerRecord) == 64, "a record is one cache line");
 static_assert(offsetof(TellerRecord, name) == 32, "record layout");
 static_assert(offsetof(TellerRecord, flags) == 56, "record layout");
+static_assert(offsetof(TellerRecord, graph) == 61, "record layout");
 static_assert(sizeof(TellerSegmentHeader) == 64, "a segment header takes the place of one record");
 static_assert(sizeof(TellerSegment) == TELLER_SEGMENT_BYTES, "a segment is 64 KiB");
 static_assert(sizeof(TellerClockTriple) == 32, "clock triple layout");

@@ -83,7 +83,7 @@ uint32_t InternText(const char* text, std::size_t length) noexcept {
 uint32_t InternIntoCache(CachedName& cached, const char* text) noexcept {
   const uint32_t id = InternText(text, strlen(text));
   if (id == kNameTableFull) return id;
-  cached = {text, TextOf(id), LengthOf(id), id};
+  cached = {text, g_state->name_offsets[id], id};
   return id;
 }
 

@@ -14,15 +14,20 @@ uint32_t InternText(const char* text, std::size_t length) noexcept;
 /// Interns and fills `cached`.
 uint32_t InternIntoCache(CachedName& cached, const char* text) noexcept;
 
+/// True where the entry at `offset` of the name table is `text`. An entry is a length and bytes.
+inline bool HasText(uint32_t offset, const char* text) noexcept {
+  const char* entry = g_state->names + offset;
+  uint32_t length;
+  memcpy(&length, entry, sizeof length);
+  return strncmp(entry + sizeof length, text, length) == 0 && text[length] == 0;
+}
+
 /// The id of a zero-ended text, by way of the thread's cache. NULL is the name '(null)'.
 inline uint32_t NameId(Thread* thread, const char* text) noexcept {
   if (text == nullptr) text = "(null)";
   CachedName& cached =
       thread->names[(reinterpret_cast<uintptr_t>(text) * 0x9e3779b97f4a7c15ull) >> 55];
-  if (cached.key == text && strncmp(cached.text, text, cached.length) == 0 &&
-      text[cached.length] == 0) {
-    return cached.id;
-  }
+  if (cached.key == text && HasText(cached.offset, text)) return cached.id;
   return InternIntoCache(cached, text);
 }
 static_assert(kNameCacheSlots == 1u << (64 - 55));

@@ -41,10 +41,11 @@ inline constexpr uint32_t kNameTableFull = 0;  ///< the first name of every tabl
 
 /// A thread's cache of interned names, by the address of the text; the text is compared as well,
 /// since addresses are used again.
+/// Small, so that a thread's cache lies on few pages: in a real program a hook finds its pages
+/// evicted from the TLB.
 struct CachedName {
   const char* key;
-  const char* text;  ///< in the pool's name table, not closed by a zero
-  uint32_t length;
+  uint32_t offset;  ///< of its entry in the pool's name table
   uint32_t id;
 };
 

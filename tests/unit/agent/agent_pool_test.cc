@@ -137,6 +137,30 @@ TEST_F(AgentPoolTest, SaysSoWhenTheNameTableIsFull) {
   EXPECT_EQ(reader_->names().at(sink_.all.back().name), "(name table full)");
 }
 
+// Names are cached by the address of their text.
+TEST_F(AgentPoolTest, TellsTextsApartThatStandAtOneAddress) {
+  const std::vector<std::string> texts = {std::string(39, 'a'),
+                                          std::string(40, 'a'),
+                                          std::string(41, 'a'),
+                                          std::string(41, 'b'),
+                                          std::string(40, 'a') + "c",
+                                          "a",
+                                          "",
+                                          std::string(100, 'a')};
+  char at[128];
+  for (int round = 0; round < 2; ++round) {
+    for (const std::string& text : texts) {
+      std::strcpy(at, text.c_str());
+      Write(at, 1);
+      Write(at, 2);
+    }
+  }
+  reader_->Drain(collect::PoolReader::Depth::kEverything, sink_);
+  ASSERT_EQ(sink_.all.size(), 4 * texts.size());
+  for (std::size_t i = 0; i < sink_.all.size(); ++i)
+    EXPECT_EQ(reader_->names().at(sink_.all[i].name), texts[i / 2 % texts.size()]);
+}
+
 TEST_F(AgentPoolTest, CutsOverlongNames) {
   Write(std::string(10000, 'a').c_str(), 1);
   reader_->Drain(collect::PoolReader::Depth::kEverything, sink_);
