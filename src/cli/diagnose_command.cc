@@ -105,6 +105,7 @@ dataset::StepsFile ThinForModel(dataset::StepsFile steps,
     const std::size_t s = order[i];
     if ((steps.labels[s].reasons & dataset::kReasonCalibration) != 0) continue;
     steps.forest[s] = 0;
+    steps.labels[s].hit_nodes.clear();
     auto& forest = steps.run.steps[s];
     forest.nodes.clear();
     forest.edges.clear();

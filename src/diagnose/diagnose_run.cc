@@ -120,7 +120,8 @@ Localization Judge(const dataset::StepsFile& steps, Basis basis,
   std::size_t next = 0;
   for (const uint8_t forest : steps.forest)
     found.abnormal.push_back(forest ? stands_out[next++] : uint8_t{0});
-  found.doubtful = TooFewToShow(p_values, false_share);
+  // The run's own steps prove nothing of what is slow in many of them.
+  found.doubtful = basis == Basis::kSteps || TooFewToShow(p_values, false_share);
   return found;
 }
 
@@ -210,6 +211,7 @@ RunDiagnosis DiagnoseRun(const dataset::StepsFile& steps, const Localization& lo
   RunDiagnosis run{.run_id = steps.run.run_id, .basis = localization.basis};
   const auto answers = ByStep(predictions, run.run_id);
   const std::vector<std::string> no_kinds;
+  const LogForms forms(steps.run);
   for (std::size_t s = 0; s < steps.run.steps.size(); ++s) {
     if (!steps.forest[s]) continue;
     const auto& forest = steps.run.steps[s];
@@ -219,7 +221,7 @@ RunDiagnosis DiagnoseRun(const dataset::StepsFile& steps, const Localization& lo
     const bool abnormal = judged ? answer->probability >= 0.5f : localization.abnormal[s] != 0;
     run.steps.push_back(
         GatherEvidence(forest, steps.run.symbols, localization.suspects[s], abnormal, answer,
-                       predictions != nullptr ? predictions->kinds : no_kinds, options));
+                       predictions != nullptr ? predictions->kinds : no_kinds, forms, options));
   }
   run.verdict = VerdictOf(run, localization.doubtful);
   run.late_starters = FindLateStarters(steps);

@@ -39,8 +39,8 @@ Localization LocalizeAgainst(const dataset::StepsFile& steps, const localize::Ba
 
 /// The same without a baseline, which is weaker. Where at least 30 steps have a forest, the quieter
 /// 60 % of them serve as healthy and p-values come from how far a step's score stands from all
-/// scores' median in their spread (log-normal): what is slow in most steps is not seen. With fewer
-/// steps, ContrastInside.
+/// scores' median in their spread (log-normal): what is slow in many steps is not seen, and finding
+/// nothing is doubtful. With fewer steps, ContrastInside.
 Localization LocalizeWithin(const dataset::StepsFile& steps, double false_share);
 
 /// What is said of one run.

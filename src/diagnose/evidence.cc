@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include "src/diagnose/sentence.h"
 #include "src/localize/readings.h"
+#include "src/reconstruct/log_template.h"
 
 namespace teller::diagnose {
 namespace {
@@ -91,17 +93,19 @@ class Gatherer {
     return waits;
   }
 
-  std::vector<EvidenceLine> Logs(RankId first) const {
+  /// Warnings and errors before the rest, lines of the blamed rank first, rare ones before what is
+  /// said all the time, then by time.
+  std::vector<EvidenceLine> Logs(RankId first, const LogForms& forms) const {
     std::vector<EvidenceLine> lines;
-    for (const auto& line : step_.logs) lines.push_back({line.rank, line.offset_ns, line.text});
-    // Lines of the blamed rank first, warnings before the rest, then by time.
-    const auto weight = [first](const EvidenceLine& line) {
+    for (const auto& line : step_.logs)
+      lines.push_back({line.rank, line.offset_ns, line.text, forms.LinesLike(line.text)});
+    const auto order = [first](const EvidenceLine& line) {
       const bool loud = line.text.find("WARN") != std::string::npos ||
                         line.text.find("ERROR") != std::string::npos;
-      return (line.rank == first ? 0 : 1) + (loud ? 0 : 2);
+      return std::tuple(!loud, line.rank != first, line.of_its_form);
     };
     std::stable_sort(lines.begin(), lines.end(), [&](const EvidenceLine& a, const EvidenceLine& b) {
-      return weight(a) < weight(b);
+      return order(a) < order(b);
     });
     if (lines.size() > options_.logs) lines.resize(options_.logs);
     return lines;
@@ -146,10 +150,25 @@ void KeepTellingWaits(StepDiagnosis& diagnosis, double share) {
 
 }  // namespace
 
+LogForms::LogForms(const reconstruct::RunForest& run) {
+  std::vector<std::string> lines;
+  for (const StepForest& step : run.steps) {
+    for (const auto& line : step.logs) lines.push_back(line.text);
+  }
+  const reconstruct::LogTemplates mined = reconstruct::MineTemplates(lines);
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    by_text_[lines[i]] = mined.templates[static_cast<std::size_t>(mined.of[i])].lines;
+}
+
+int64_t LogForms::LinesLike(const std::string& text) const {
+  const auto found = by_text_.find(text);
+  return found == by_text_.end() ? 0 : found->second;
+}
+
 StepDiagnosis GatherEvidence(const StepForest& step, const StringInterner& symbols,
                              const localize::StepSuspects& suspects, bool abnormal,
                              const dataset::StepPrediction* prediction,
-                             const std::vector<std::string>& kinds,
+                             const std::vector<std::string>& kinds, const LogForms& forms,
                              const EvidenceOptions& options) {
   const Gatherer gatherer(step, symbols, options);
   StepDiagnosis diagnosis;
@@ -172,7 +191,7 @@ StepDiagnosis GatherEvidence(const StepForest& step, const StringInterner& symbo
     const Suspect& first = diagnosis.suspects.front();
     if (first.peer == kNoRank && options.waits) diagnosis.waits = gatherer.WaitsFor(first.rank);
     KeepTellingWaits(diagnosis, options.wait_share);
-    diagnosis.logs = gatherer.Logs(first.rank);
+    diagnosis.logs = gatherer.Logs(first.rank, forms);
   }
   diagnosis.explanation = Explain(diagnosis);
   return diagnosis;

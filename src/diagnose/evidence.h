@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,6 +43,7 @@ struct EvidenceLine {
   RankId rank = kNoRank;
   int64_t offset_ns = 0;  ///< from the step's begin
   std::string text;
+  int64_t of_its_form = 0;  ///< lines of its template in the run; 0: not counted
 };
 
 /// What is known of one step.
@@ -60,6 +62,18 @@ struct StepDiagnosis {
   std::string explanation;
 };
 
+/// How often lines of each form (reconstruct::MineTemplates) stand in a run's steps.
+class LogForms {
+ public:
+  LogForms() = default;
+  explicit LogForms(const reconstruct::RunForest& run);
+  /// Lines of the form of this one; 0 where it was not there.
+  int64_t LinesLike(const std::string& text) const;
+
+ private:
+  std::map<std::string, int64_t> by_text_;
+};
+
 struct EvidenceOptions {
   std::size_t suspects = 5;
   std::size_t logs = 3;
@@ -74,7 +88,7 @@ struct EvidenceOptions {
 StepDiagnosis GatherEvidence(const reconstruct::StepForest& step, const StringInterner& symbols,
                              const localize::StepSuspects& suspects, bool abnormal,
                              const dataset::StepPrediction* prediction,
-                             const std::vector<std::string>& kinds,
+                             const std::vector<std::string>& kinds, const LogForms& forms = {},
                              const EvidenceOptions& options = {});
 
 }  // namespace teller::diagnose

@@ -28,6 +28,8 @@ constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
     {"whole_trace_is_one_step",
      "no range of the trace is an engine's step, so all of it was taken as one"},
     {"log_lines_outside_steps", "log lines written outside all steps"},
+    {"log_lines_time_too_coarse", "log lines whose stated time several steps share"},
+    {"log_lines_without_steps", "log lines of a trace without events: nothing is judged by them"},
     {"log_lines_without_time", "log lines of which nothing says when they were written"},
 };
 constexpr std::string_view kLostPrefix = "trace_";

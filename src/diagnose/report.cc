@@ -84,6 +84,14 @@ std::string BlamedTable(const std::vector<const StepDiagnosis*>& steps) {
   return table.rows().empty() ? std::string() : "\n" + table.ToText();
 }
 
+std::string Undecided(const RunDiagnosis& run) {
+  const char* many = run.steps.size() == 1 ? "" : "s";
+  const char* why = run.basis == Basis::kSteps && !run.steps.empty()
+                        ? "no step stands out from the run's own, which proves little; looked at"
+                        : "too little to tell from";
+  return fmt::format("Undecided: {} {} step{}.\n{}", why, run.steps.size(), many, StandsOut(run));
+}
+
 }  // namespace
 
 std::vector<const StepDiagnosis*> WorstSteps(const RunDiagnosis& run) {
@@ -104,8 +112,7 @@ std::string Headline(const RunDiagnosis& run) {
       return fmt::format("{} {} step{} looked at.\n", kNothingFound, run.steps.size(),
                          run.steps.size() == 1 ? "" : "s");
     case Verdict::kUndecided:
-      return fmt::format("Undecided: too little to tell from {} step{}.\n{}", run.steps.size(),
-                         run.steps.size() == 1 ? "" : "s", StandsOut(run));
+      return Undecided(run);
     case Verdict::kAbnormal:
       break;
   }

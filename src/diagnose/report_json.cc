@@ -54,7 +54,8 @@ Json EvidenceJson(const StepDiagnosis& step) {
     evidence.push_back({{"type", "log"},
                         {"rank", RankJson(line.rank)},
                         {"offset_ns", line.offset_ns},
-                        {"text", line.text}});
+                        {"text", line.text},
+                        {"lines_like_it", line.of_its_form}});
   }
   return evidence;
 }

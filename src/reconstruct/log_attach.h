@@ -13,12 +13,13 @@
 namespace teller::reconstruct {
 
 /// Attaches log lines to the steps of a run, masked. A line goes to the step that was running when
-/// the line was read, on the base clock (the reading's realtime and the process's clock readings
-/// say when that was; without readings the collector's own time); between two steps to the earlier
-/// one. A line that names request ids goes to the nearest such step that has one of these requests,
-/// if it is at most 50 ms away. Lines before the first or long after the last step are counted as
-/// outside. Adds to `stats`: log_lines_attached, log_lines_by_id, log_lines_outside_steps,
-/// log_lines_empty.
+/// the line was read, on the base clock (ReadingClock); between two steps to the earlier one. A
+/// line without a time of reading goes by the time it states (StatedClock), if that is fine enough
+/// to tell steps apart. A line that names request ids goes to the nearest such step that has one of
+/// these requests, if it is at most 50 ms away. Indented lines without a time, level or process of
+/// their own and the rest of a traceback go with the line before them in their stream. Lines before
+/// the first or long after the last step are counted as outside. Adds to `stats` what
+/// docs/reconstruction.md lists under log_*.
 void AttachLogs(std::span<const trace::LogLine> lines, std::span<const trace::ClockTriple> triples,
                 std::span<const trace::ProcessInfo> processes, const Alignment& alignment,
                 RunForest& run, std::map<std::string, int64_t>& stats);

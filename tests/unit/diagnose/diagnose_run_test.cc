@@ -113,6 +113,11 @@ TEST(DiagnoseRunTest, WithoutABaselineFaultyStepsScoreHighestAndItSaysThatThisIs
   EXPECT_THAT(run.notes[0], HasSubstr("weaker"));
 }
 
+TEST(DiagnoseRunTest, OfManyStepsWithoutABaselineNothingFoundProvesNothing) {
+  const auto steps = GenerateRun({.seed = 41, .steps = 100, .outliers = 0});
+  EXPECT_NE(DiagnoseRun(steps, LocalizeWithin(steps, 0.1), nullptr).verdict, Verdict::kHealthy);
+}
+
 TEST(DiagnoseRunTest, AFewStepsAreComparedInsideTheTrace) {
   ForestOptions options{.seed = 21, .steps = 8, .outliers = 0};
   const auto healthy = GenerateRun(options);

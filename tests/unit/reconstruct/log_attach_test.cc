@@ -88,5 +88,32 @@ TEST(AttachLogsTest, WithoutClockReadingsTheCollectorsTimeServes) {
   EXPECT_EQ(run.steps[2].logs[0].rank, kNoRank);
 }
 
+TEST(AttachLogsTest, ATracebackGoesWithTheLineBeforeIt) {
+  const Attached found = Attach({LineAt(1012 * kMs, "ERROR 12-01 12:00:00 [a.py:3] failed"),
+                                 LineAt(1021 * kMs, "Traceback (most recent call last):"),
+                                 LineAt(1021 * kMs, "  File \"a.py\", line 3, in f"),
+                                 LineAt(1031 * kMs, "ValueError: x"), LineAt(1031 * kMs, "next")});
+  EXPECT_EQ(found.run.steps[1].logs.size(), 1u);
+  EXPECT_EQ(found.run.steps[2].logs.size(), 3u);  // with the traceback's first line
+  EXPECT_EQ(found.run.steps[3].logs.size(), 1u);
+  EXPECT_EQ(found.stats.at("log_lines_continued"), 2);
+}
+
+// An imported log: no times of reading; the trace's clock is realtime.
+TEST(AttachLogsTest, ImportedLinesGoByTheTimeTheyState) {
+  RunForest run = ThreeSteps();  // 1 s after the epoch
+  std::map<std::string, int64_t> stats;
+  const std::vector<trace::LogLine> lines{{.text = "INFO 01-01 00:00:01.012 [a.py:3] second"},
+                                          {.text = "  and more of it"},
+                                          {.text = "1970-01-01 00:00:01,031 - INFO - fourth"},
+                                          {.text = "INFO 01-01 00:00:01 [a.py:3] any"},
+                                          {.text = "no time"}};
+  AttachLogs(lines, {}, {}, {}, run, stats);
+  EXPECT_EQ(run.steps[1].logs.size(), 2u);
+  EXPECT_EQ(run.steps[3].logs.size(), 1u);
+  EXPECT_EQ(stats.at("log_lines_time_too_coarse"), 1);
+  EXPECT_EQ(stats.at("log_lines_without_time"), 1);
+}
+
 }  // namespace
 }  // namespace teller::reconstruct
