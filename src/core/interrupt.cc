@@ -4,18 +4,28 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 #include <string>
 
+#include "src/core/clock.h"
 #include "src/core/error.h"
 
 namespace teller {
 namespace {
 
 std::atomic<int> first_signal{0};
+std::atomic<int64_t> first_ns{INT64_MAX};
+/// timeout(1) signals its child and then its group: the child hears it twice at once.
+constexpr int64_t kSameSignalNs = 500'000'000;
 
 void OnSignal(int signal_number) {
+  const int64_t now_ns = MonotonicNs();
   int expected = 0;
-  if (!first_signal.compare_exchange_strong(expected, signal_number)) _exit(128 + signal_number);
+  if (first_signal.compare_exchange_strong(expected, signal_number)) {
+    first_ns = now_ns;
+  } else if (now_ns - first_ns > kSameSignalNs) {
+    _exit(128 + signal_number);
+  }
 }
 
 }  // namespace
