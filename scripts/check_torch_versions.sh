@@ -29,7 +29,7 @@ for wanted in "$@"; do
     echo "torch $version: passed"
   else
     echo "torch $version: failed"
-    grep -E 'Failed|Failure' "$FOLDER/log"
+    grep -E '\*\*\*|Failure' "$FOLDER/log"
     failed=$((failed + 1))
   fi
 done
