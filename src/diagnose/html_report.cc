@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,6 +22,7 @@ using Json = nlohmann::json;
 using reconstruct::StepForest;
 using reconstruct::StepNode;
 
+constexpr std::size_t kLogSteps = 5;         // before and after a step, whose log lines are shown
 constexpr std::size_t kPageLogs = 2000;      // lines of one step
 constexpr std::size_t kPageNameBytes = 300;  // of an operator
 
@@ -31,7 +34,10 @@ std::string Shortened(std::string_view name) {
 /// A step's forest as columns; times in nanoseconds from the step's begin.
 class StepPage {
  public:
-  StepPage(const StepForest& step, const StringInterner& symbols) : step_(step), symbols_(symbols) {
+  /// @param around  steps whose log lines are shown, `step` among them
+  StepPage(const StepForest& step, std::span<const StepForest> around,
+           const StringInterner& symbols)
+      : step_(step), around_(around), symbols_(symbols) {
     for (std::size_t i = 0; i < step.ranks.size(); ++i) position_[step.ranks[i]] = i;
   }
 
@@ -112,19 +118,27 @@ class StepPage {
     return tracks;
   }
 
+  /// Lines of this step and its neighbours, each with its offset from this step's begin and whether
+  /// it is of this step.
   Json Logs() const {
-    std::vector<const reconstruct::StepLogLine*> lines;
-    for (const auto& line : step_.logs) lines.push_back(&line);
+    std::vector<std::tuple<int64_t, bool, const reconstruct::StepLogLine*>> lines;
+    for (const StepForest& other : around_) {
+      for (const auto& line : other.logs) {
+        lines.emplace_back(other.begin_ns - step_.begin_ns + line.offset_ns, &other == &step_,
+                           &line);
+      }
+    }
     std::stable_sort(lines.begin(), lines.end(),
-                     [](const auto* a, const auto* b) { return a->offset_ns < b->offset_ns; });
+                     [](const auto& a, const auto& b) { return std::get<0>(a) < std::get<0>(b); });
     if (lines.size() > kPageLogs) lines.resize(kPageLogs);
     Json logs = Json::array();
-    for (const auto* line : lines)
-      logs.push_back({static_cast<int32_t>(line->rank), line->offset_ns, line->text});
+    for (const auto& [offset_ns, own, line] : lines)
+      logs.push_back({static_cast<int32_t>(line->rank), offset_ns, line->text, own});
     return logs;
   }
 
   const StepForest& step_;
+  std::span<const StepForest> around_;
   const StringInterner& symbols_;
   std::map<RankId, std::size_t> position_;
   std::map<NodeId, int> place_;
@@ -145,15 +159,18 @@ std::vector<const StepDiagnosis*> StepsShown(const RunDiagnosis& run, std::size_
 }
 
 Json Details(const RunDiagnosis& run, const dataset::StepsFile& steps, const HtmlOptions& options) {
-  std::map<int64_t, const StepForest*> forests;
-  for (const StepForest& step : steps.run.steps) forests[step.engine_step] = &step;
+  const std::span<const StepForest> all = steps.run.steps;
+  std::map<int64_t, std::size_t> place;
+  for (std::size_t i = 0; i < all.size(); ++i) place[all[i].engine_step] = i;
   const auto shown = StepsShown(run, options.steps);
   Json details = Json::array();
   for (const StepDiagnosis* step : shown) {
-    const StepForest& forest = *forests.at(step->engine_step);
+    const std::size_t at = place.at(step->engine_step);
+    const std::size_t first = at - std::min(at, kLogSteps);
+    const auto around = all.subspan(first, std::min(all.size(), at + kLogSteps + 1) - first);
     Json detail = StepJson(*step);
     detail["forest"] =
-        StepPage(forest, steps.run.symbols).Columns(*step, options.nodes / shown.size());
+        StepPage(all[at], around, steps.run.symbols).Columns(*step, options.nodes / shown.size());
     details.push_back(std::move(detail));
   }
   return details;

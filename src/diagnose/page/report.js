@@ -22,6 +22,7 @@ function duration(ns) {
   const [scale, unit] = size < 1e3 ? [1, 'ns'] : size < 1e6 ? [1e3, 'us'] : size < 1e9 ? [1e6, 'ms'] : [1e9, 's'];
   return unit === 'ns' ? `${ns} ns` : `${(ns / scale).toPrecision(3)} ${unit}`;
 }
+const timesText = (factor) => (factor < 10 ? factor.toFixed(1) : Math.round(factor).toLocaleString('en'));
 const rankText = (rank) => (rank === null || rank < 0 ? '-' : `rank ${rank}`);
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -84,11 +85,11 @@ function whatText(suspect) {
 
 function showSuspects() {
   const rows = step.candidates.map((suspect) => [
-    [suspect.peer === null ? rankText(suspect.rank) : `link ${suspect.rank} - ${suspect.peer}`, 'where'], [suspect.operator, 'code'], [suspect.layer],
+    [suspect.peer === null ? rankText(suspect.rank) : `link ${suspect.rank} - ${suspect.peer}`, 'where'], [suspect.operator, 'code'],
     [whatText(suspect)], [duration(suspect.observed_ns), 'number'],
     [suspect.late_start ? '-' : duration(suspect.expected_ns), 'number'],
-    [suspect.expected_ns > 0 ? `${(suspect.observed_ns / suspect.expected_ns).toPrecision(2)} x` : '-', 'number'], [sureText(suspect)]]);
-  fillTable(byId('suspects'), [['where'], ['operator'], ['layer'], ['what'], ['observed', 'number'], ['expected', 'number'], ['', 'number'], ['how sure']], rows);
+    [suspect.expected_ns > 0 ? `${timesText(suspect.observed_ns / suspect.expected_ns)} x` : '-', 'number'], [sureText(suspect)], [suspect.layer]]);
+  fillTable(byId('suspects'), [['where'], ['operator'], ['what'], ['observed', 'number'], ['expected', 'number'], ['', 'number'], ['how sure'], ['layer']], rows);
   [...byId('suspects').querySelectorAll('tbody tr')].forEach((row, i) => {
     row.classList.toggle('first', i === 0);
     row.dataset.node = step.forest.suspect_nodes[i];
@@ -379,11 +380,12 @@ function openTree(node) {
 function showLogs() {
   const wanted = byId('log-filter').value.toLowerCase();
   const lines = step.forest.logs.filter(([, , text]) => text.toLowerCase().includes(wanted));
-  byId('logs').replaceChildren(...lines.map(([rank, offset, text]) => make('div', { className: /WARN|ERROR|FATAL/.test(text) ? 'loud' : '' },
+  byId('logs').replaceChildren(...lines.map(([rank, offset, text, own]) => make('div',
+    { className: `${own ? '' : 'near'} ${/WARN|ERROR|FATAL/.test(text) ? 'loud' : ''}`, title: own ? '' : 'of a neighbouring step' },
     make('span', { textContent: duration(offset) }), make('span', { textContent: rank < 0 ? '' : `rank ${rank}` }), text)));
   if (lines.length === 0) {
     byId('logs').append(make('p', { className: 'hint',
-      textContent: step.forest.logs.length ? 'No line has this text.' : 'No log line was written in this step.' }));
+      textContent: step.forest.logs.length ? 'No line has this text.' : 'No log line was written in this step or its neighbours.' }));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -72,7 +73,11 @@ TEST(ReportHtmlTest, TextOfATraceCannotEndTheScript) {
   const Page page = MakePage(steps, {.title = "<b>"});
   EXPECT_THAT(page.text, Not(HasSubstr("</script><script>alert")));
   EXPECT_EQ(page.data["title"], "<b>");
-  EXPECT_EQ(page.data["steps"][0]["forest"]["logs"][0][2], "ERROR </script><script>alert(1)");
+  const auto& logs = page.data["steps"][0]["forest"]["logs"];
+  EXPECT_EQ(logs.size(), 8u);  // all steps are neighbours here
+  EXPECT_EQ(logs[0][2], "ERROR </script><script>alert(1)");
+  EXPECT_EQ(
+      std::count_if(logs.begin(), logs.end(), [](const auto& line) { return line[3] == true; }), 1);
 }
 
 TEST(ReportHtmlTest, AHealthyRunShowsItsHighestStep) {
