@@ -159,7 +159,9 @@ CuptiEvent KernelAt(const CUpti_ActivityKernel9& kernel) noexcept {
   return event;
 }
 
-CuptiEvent CopyAt(const CUpti_ActivityMemcpy5& copy) noexcept {
+/// Within a device or between host and device, or between two devices.
+template <typename Copy>
+CuptiEvent CopyAt(const Copy& copy) noexcept {
   CuptiEvent event = WorkAt(copy, TELLER_LAYER_DEVICE, TELLER_KIND_MEMCPY, CopyName(copy.copyKind));
   event.record.bytes = static_cast<int64_t>(copy.bytes);
   SetGraphNode(event.record, copy.graphNodeId);
@@ -215,6 +217,9 @@ bool Decode(const CuptiFunctions& cupti, const CUpti_Activity& activity,
       return true;
     case CUPTI_ACTIVITY_KIND_MEMCPY:
       event = CopyAt(*static_cast<const CUpti_ActivityMemcpy5*>(record));
+      return true;
+    case CUPTI_ACTIVITY_KIND_MEMCPY2:
+      event = CopyAt(*static_cast<const CUpti_ActivityMemcpyPtoP4*>(record));
       return true;
     case CUPTI_ACTIVITY_KIND_MEMSET:
       event = FillAt(*static_cast<const CUpti_ActivityMemset3*>(record));

@@ -147,8 +147,16 @@ TEST_P(CuptiDecoderTest, DecodesCopiesFillsAndWaits) {
   auto graph = Ended<CUpti_ActivityGraphTrace2>(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
   graph.correlationId = 5;
   buffer.Add(graph);
+  auto peer = Ended<CUpti_ActivityMemcpyPtoP4>(CUPTI_ACTIVITY_KIND_MEMCPY2);
+  peer.copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_PTOP;
+  peer.bytes = 8192;
+  peer.streamId = 9;
+  buffer.Add(peer);
   DecodeCuptiBuffer(cupti_, buffer.data(), buffer.size(), kept_);
-  ASSERT_EQ(kept_.events.size(), 4u);
+  ASSERT_EQ(kept_.events.size(), 5u);
+  EXPECT_STREQ(kept_.events[4].name, "Memcpy PtoP");
+  EXPECT_EQ(kept_.events[4].record.bytes, 8192);
+  EXPECT_EQ(kept_.events[4].record.track, 9u);
   EXPECT_EQ(kept_.events[3].record.kind, TELLER_KIND_GRAPH);
   EXPECT_EQ(kept_.events[3].record.correlation, 5u);
   EXPECT_STREQ(kept_.events[0].name, "Memcpy HtoD");
