@@ -60,6 +60,17 @@ void* MapPoolFile(int file) noexcept {
   return mmap(nullptr, TELLER_POOL_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 }
 
+/// No room for the pool: an empty file 'PID-START.refused' instead tells the collector, who counts
+/// it.
+void LeaveRefusedMark(const char* pool_path) noexcept {
+  unlink(pool_path);
+  char path[sizeof g_state->pool_path];
+  const std::size_t stem = strlen(pool_path) - strlen(".pool");
+  snprintf(path, sizeof path, "%.*s.refused", static_cast<int>(stem), pool_path);
+  const int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file >= 0) close(file);
+}
+
 void FillHeader(TellerPoolHeader* pool) noexcept {
   const Settings& settings = LoadSettings();
   pool->abi_version = TELLER_ABI_VERSION;
@@ -146,7 +157,7 @@ bool CreatePool() noexcept {
   void* memory = MapPoolFile(file);
   close(file);
   if (memory == MAP_FAILED) {
-    unlink(g_state->pool_path);
+    LeaveRefusedMark(g_state->pool_path);
     return false;
   }
   madvise(memory, TELLER_POOL_FILE_BYTES, MADV_DONTFORK);

@@ -7,7 +7,10 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "src/collect/elf_check.h"
+#include "src/collect/recovery.h"
 #include "src/collect/relay.h"
+#include "src/collect/rendezvous.h"
 #include "src/collect/running_sessions.h"
 #include "src/collect/session.h"
 #include "src/collect/target.h"
@@ -28,9 +31,14 @@ void ReportLosses(const std::vector<trace::Stat>& stats) {
   }
 }
 
+void CountLostOutput(const collect::Relay& relay, collect::Session& session) {
+  session.AddStat({"lost_log_bytes", "bytes", trace::Severity::kDataLoss,
+                   static_cast<int64_t>(relay.lost_bytes())});
+}
+
 /// From here on the command has started: its exit code is ours, and our own failure is 125.
 int FollowTarget(const CollectOptions& options, collect::Session& session, collect::Relay& relay,
-                 collect::Target& target) {
+                 collect::Target& target, collect::Rendezvous* rendezvous) {
   try {
     const auto duration_ns = static_cast<int64_t>(options.duration_s * 1e9);
     std::optional<int> code = target.Wait(duration_ns > 0 ? duration_ns : -1);
@@ -41,6 +49,8 @@ int FollowTarget(const CollectOptions& options, collect::Session& session, colle
     }
     if (!relay.WaitEnd(kRelayGraceNs))
       LogInfo("the command has ended; a process it left behind still holds its output");
+    CountLostOutput(relay, session);
+    if (rendezvous != nullptr) session.AddProbes(rendezvous->Finish());
     ReportLosses(session.Finish());
     if (isatty(STDERR_FILENO)) {  // elsewhere stderr is the command's alone
       LogInfo(fmt::format("{}: {} records", options.output, session.RecordCount()));
@@ -52,26 +62,64 @@ int FollowTarget(const CollectOptions& options, collect::Session& session, colle
   }
 }
 
+/// Records of killed collections beside the output: they are not ours, but whoever starts again
+/// wants to know.
+void MentionLeftovers(const std::filesystem::path& output) {
+  for (const std::string& run_id : collect::FindLeftovers(output)) {
+    LogWarning(fmt::format("the collector of run {} was killed; 'teller restore' writes its trace",
+                           run_id));
+  }
+}
+
+std::unique_ptr<collect::Rendezvous> Meet(const CollectOptions& options) {
+  if (options.rendezvous.empty()) return nullptr;
+  return collect::Rendezvous::Meet(
+      {.address = options.rendezvous, .run_id = options.run_id, .node = collect::OwnNodeName()});
+}
+
+std::unique_ptr<collect::Session> StartSession(const CollectOptions& options,
+                                               const collect::Rendezvous* rendezvous) {
+  return collect::Session::Start(
+      {.output = options.output,
+       .force = options.force,
+       .run_dir = options.run_dir,
+       .recoverable = true,
+       .run_id = rendezvous == nullptr ? options.run_id : rendezvous->run_id(),
+       .level = collect::ParseLevel(options.level),
+       .sources = collect::ParseSources(options.sources),
+       .shapes = options.shapes,
+       .whole_graphs = options.graphs == "whole",
+       .max_bytes = options.max_bytes});
+}
+
+/// Where a stream of the command's output is copied.
+collect::RelayCopy CopyOf(const collect::Session& session, const std::string& stream) {
+  return {session.spool_dir() / (stream + ".log"), session.spool_dir() / (stream + ".stamps")};
+}
+
+void FollowOutput(collect::Session& session) {
+  for (const std::string stream : {"stdout", "stderr"}) {
+    const collect::RelayCopy copy = CopyOf(session, stream);
+    session.AddLogFile("", stream, copy.text, {.stamps = copy.stamps});
+  }
+}
+
 int CollectFromCommand(const CollectOptions& options) {
-  collect::SessionOptions session_options;
-  session_options.output = options.output;
-  session_options.force = options.force;
-  session_options.run_id = options.run_id;
-  session_options.run_dir = options.run_dir;
-  session_options.level = collect::ParseLevel(options.level);
-  session_options.sources = collect::ParseSources(options.sources);
-  session_options.shapes = options.shapes;
-  session_options.whole_graphs = options.graphs == "whole";
-  const auto session = collect::Session::Start(session_options);
-  const std::filesystem::path out = session->spool_dir() / "stdout.log",
-                              err = session->spool_dir() / "stderr.log";
-  collect::Relay relay(out, err);
-  session->AddLogFile("", "stdout", out);
-  session->AddLogFile("", "stderr", err);
+  collect::ParseLevel(options.level);
+  collect::ParseSources(options.sources);
+  if (const auto note =
+          collect::CheckAgentFits(collect::FindAgentLibrary(), options.command.front()))
+    LogWarning(*note);
+  MentionLeftovers(options.output);
+  const std::unique_ptr<collect::Rendezvous> rendezvous = Meet(options);
+  const auto session = StartSession(options, rendezvous.get());
+  for (const std::string& pattern : options.follow) session->AddLogPattern(pattern);
+  collect::Relay relay(CopyOf(*session, "stdout"), CopyOf(*session, "stderr"));
+  FollowOutput(*session);
   try {
     collect::Target target(options.command, session->Environment(), relay.pipes());
     relay.ClosePipes();
-    return FollowTarget(options, *session, relay, target);
+    return FollowTarget(options, *session, relay, target, rendezvous.get());
   } catch (const collect::CommandError& error) {
     LogError(error.message);
     return error.exit_code;
@@ -142,6 +190,18 @@ void AddCollectCommand(CLI::App& app, int& exit_code) {
                    "Seconds to record; 0: until the command ends")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--max-size", options->max_bytes,
+                   "Recording stops at so many bytes of raw records and log lines (64 a record; "
+                   "'500MB', '2GB'); 0: no limit")
+      ->capture_default_str()
+      ->transform(CLI::AsSizeValue(false));
+  command
+      ->add_option("--follow", options->follow,
+                   "Log files to record from now on, by a quoted shell pattern (repeatable)")
+      ->allow_extra_args(false);
+  command->add_option("--rendezvous", options->rendezvous,
+                      "HOST:PORT where collectors of several hosts meet, the same on each");
   command->add_flag("--force", options->force, "Overwrite the trace file");
   command->add_option("--control", options->control,
                       "on, off or status of a collection that runs already");

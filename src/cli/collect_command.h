@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,10 @@ struct CollectOptions {
   std::string sources = "nvtx,torch,cupti,cpu-stream";
   bool shapes = false;           ///< keep the shapes of operators' inputs
   std::string graphs = "nodes";  ///< CUDA graphs: an event a node, or 'whole'
-  double duration_s = 0;         ///< 0: until the command ends
+  double duration_s = 0;            ///< 0: until the command ends
+  uint64_t max_bytes = 0;           ///< of raw records and log lines; 0: no limit
+  std::vector<std::string> follow;  ///< shell patterns of log files
+  std::string rendezvous;           ///< 'HOST:PORT' where collectors of several hosts meet
   bool force = false;
   std::string run_dir;
   std::string control;  ///< 'on', 'off' or 'status' of a collection that runs already

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/cluster/restore.h"
+#include "src/collect/recovery.h"
 #include "src/core/error.h"
 #include "src/core/text_table.h"
 
@@ -49,7 +50,7 @@ void AddRestoreCommand(CLI::App& app) {
 }
 
 void RunRestore(const RestoreOptions& options) {
-  const auto leftovers = cluster::RestoreLeftovers(options.dry_run);
+  const auto leftovers = cluster::RestoreLeftovers(options.dry_run, collect::RecoverCollection);
   std::fputs((options.json ? AsJson(leftovers) : AsText(leftovers)).c_str(), stdout);
   const auto failed = std::count_if(leftovers.begin(), leftovers.end(),
                                     [](const auto& leftover) { return leftover.failed; });

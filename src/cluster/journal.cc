@@ -60,6 +60,8 @@ std::string_view ChangeName(Change change) {
       return "stopped";
     case Change::kNetwork:
       return "network";
+    case Change::kCollection:
+      return "collection";
     case Change::kCgroup:
       return "cgroup";
   }

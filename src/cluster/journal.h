@@ -16,7 +16,8 @@ enum class Change {
   kProcess,  ///< a process we started, by pid; undone by ending it and its descendants
   kStopped,  ///< a process that may be stopped, by pid; undone by SIGCONT
   kNetwork,  ///< a network namespace, by inode; processes in it that see the run's folder are ended
-  kCgroup    ///< a cgroup folder 'teller-*'; undone by moving its processes up and removing it
+  kCollection,  ///< records of a collection in its spool folder; undone by writing the trace file
+  kCgroup       ///< a cgroup folder 'teller-*'; undone by moving its processes up and removing it
 };
 
 std::string_view ChangeName(Change change);  ///< 'folder', 'process', ...

@@ -19,6 +19,7 @@
 #include "src/cluster/cgroup_folder.h"
 #include "src/cluster/journal.h"
 #include "src/cluster/process_table.h"
+#include "src/core/error.h"
 
 namespace teller::cluster {
 namespace {
@@ -103,12 +104,16 @@ bool EndProcesses(const std::vector<pid_t>& pids) {
 /// Decides what one journal entry still means on this machine and undoes it.
 class Undo {
  public:
-  Undo(const OldJournal& journal, bool dry_run)
-      : journal_(journal), dry_run_(dry_run), same_boot_(journal.boot_id == BootId()) {}
+  Undo(const OldJournal& journal, bool dry_run, const CollectionRecovery& recover)
+      : journal_(journal),
+        dry_run_(dry_run),
+        recover_(recover),
+        same_boot_(journal.boot_id == BootId()) {}
 
   /// Nothing where the change is not there any more.
   std::optional<Leftover> Entry(const struct Entry& entry) const {
     if (entry.change == ChangeName(Change::kFolder)) return Folder(entry);
+    if (entry.change == ChangeName(Change::kCollection)) return Collection(entry);
     if (!same_boot_) return std::nullopt;  // pids, inodes and cgroups of another boot are gone
     if (entry.change == ChangeName(Change::kProcess)) return Process(entry);
     if (entry.change == ChangeName(Change::kStopped)) return Stopped(entry);
@@ -144,6 +149,17 @@ class Undo {
     std::error_code error;
     fs::remove_all(path, error);
     return error ? Failed(std::move(leftover), error.message()) : leftover;
+  }
+
+  std::optional<Leftover> Collection(const struct Entry& entry) const {
+    if (!fs::is_directory(fs::symlink_status(entry.what))) return std::nullopt;
+    Leftover leftover = Found(entry, entry.what);
+    try {
+      leftover.outcome = recover_(entry.what, dry_run_);
+      return leftover;
+    } catch (const Error& error) {
+      return Failed(std::move(leftover), error.what());
+    }
   }
 
   std::optional<Leftover> Process(const struct Entry& entry) const {
@@ -197,17 +213,22 @@ class Undo {
 
   const OldJournal& journal_;
   bool dry_run_;
+  const CollectionRecovery& recover_;
   bool same_boot_;
 };
 
-void UndoJournal(const OldJournal& journal, bool dry_run, std::vector<Leftover>& leftovers) {
-  const Undo undo(journal, dry_run);
+bool IsCollection(const Entry& entry) { return entry.change == ChangeName(Change::kCollection); }
+
+void UndoJournal(const OldJournal& journal, bool dry_run, const CollectionRecovery& recover,
+                 std::vector<Leftover>& leftovers) {
+  const Undo undo(journal, dry_run, recover);
   bool failed = false;
   for (auto entry = journal.entries.rbegin(); entry != journal.entries.rend(); ++entry) {
-    if (auto leftover = undo.Entry(*entry)) {
-      failed |= leftover->failed;
-      leftovers.push_back(std::move(*leftover));
-    }
+    auto leftover = undo.Entry(*entry);
+    if (!leftover) continue;
+    failed |= leftover->failed;
+    leftovers.push_back(std::move(*leftover));
+    if (failed && IsCollection(*entry)) break;  // what stands before it holds its records
   }
   std::error_code ignored;
   if (!dry_run && !failed) fs::remove(journal.path, ignored);
@@ -230,7 +251,7 @@ void RemoveUnnamedJournals(const fs::path& folder) {
 
 }  // namespace
 
-std::vector<Leftover> RestoreLeftovers(bool dry_run) {
+std::vector<Leftover> RestoreLeftovers(bool dry_run, const CollectionRecovery& recover) {
   std::vector<Leftover> leftovers;
   std::error_code error;
   std::vector<fs::path> paths;
@@ -240,7 +261,9 @@ std::vector<Leftover> RestoreLeftovers(bool dry_run) {
   std::sort(paths.begin(), paths.end());
   for (const fs::path& path : paths) {
     const auto journal = ReadJournal(path);
-    if (journal && !OwnerLives(*journal)) UndoJournal(*journal, dry_run, leftovers);
+    if (!journal || OwnerLives(*journal)) continue;
+    if (!recover && std::ranges::any_of(journal->entries, IsCollection)) continue;
+    UndoJournal(*journal, dry_run, recover, leftovers);
   }
   if (!dry_run) RemoveUnnamedJournals(StateFolder() / "journal");
   return leftovers;

@@ -27,6 +27,7 @@ RunFolder::RunFolder(const std::string& run_id, Journal& journal) : journal_(jou
 }
 
 RunFolder::~RunFolder() {
+  if (keep_) return;
   std::error_code error;
   std::filesystem::remove_all(path_, error);
   if (error) journal_.Keep();

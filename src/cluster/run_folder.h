@@ -19,10 +19,13 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
+  /// It stays, for 'teller restore'.
+  void Keep() { keep_ = true; }
 
  private:
   std::filesystem::path path_;
   Journal& journal_;
+  bool keep_ = false;
 };
 
 }  // namespace teller::cluster

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
-#include <time.h>
 
 #include <chrono>
 
+#include "src/collect/thread_cpu.h"
 #include "src/core/clock.h"
 #include "src/core/error.h"
 
@@ -21,12 +21,6 @@ constexpr int64_t kPartialPeriodNs = 500'000'000;
 constexpr int kFindPoolsEvery = 5;  // periods
 constexpr int kRetireEvery = 50;    // periods
 
-int64_t ThreadCpuNs() {
-  timespec time;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return time.tv_sec * int64_t{1'000'000'000} + time.tv_nsec;
-}
-
 }  // namespace
 
 Drain::Drain(std::filesystem::path run_dir, std::filesystem::path spool_dir)
@@ -34,31 +28,34 @@ Drain::Drain(std::filesystem::path run_dir, std::filesystem::path spool_dir)
 
 Drain::~Drain() { Stop(); }
 
-void Drain::AddLogFile(const std::string& node, const std::string& name,
-                       const std::filesystem::path& path) {
-  const std::lock_guard lock(mutex_);
-  files_.push_back({node, name, std::make_unique<LogFollower>(path)});
-}
-
 std::vector<trace::ProcessInfo> Drain::Processes() {
   const std::lock_guard lock(mutex_);
   std::vector<trace::ProcessInfo> infos;
-  for (const TracedProcess& process : processes_) infos.push_back(process.pool->Info());
+  for (const TracedProcess& process : processes_) infos.push_back(process.pool().Info());
   return infos;
+}
+
+/// A process that found no room for its pool.
+void Drain::TakeRefusal(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::remove(path, ignored)) return;
+  const std::string name = path.stem().string();
+  problems_.push_back(fmt::format(
+      "process {} was not recorded: no room for its rings in {}; make that tmpfs larger (16 MiB a "
+      "process at most) or pass --run-dir with another",
+      name.substr(0, name.find('-')), run_dir_.string()));
 }
 
 void Drain::FindPools() {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(run_dir_, error)) {
     const std::filesystem::path& path = entry.path();
+    if (path.extension() == ".refused") TakeRefusal(path);
     if (path.extension() != ".pool" || known_pools_.contains(path) || !PoolReader::IsReady(path))
       continue;
     known_pools_[path] = false;
     try {
-      TracedProcess process{
-          std::make_unique<PoolReader>(path),
-          std::make_unique<Spool>(spool_dir_ / fmt::format("{}.records", known_pools_.size()))};
-      processes_.push_back(std::move(process));
+      processes_.emplace_back(path, spool_dir_);
       known_pools_[path] = true;
     } catch (const Error& unusable) {
       problems_.push_back(unusable.what());
@@ -68,26 +65,14 @@ void Drain::FindPools() {
 
 void Drain::DrainOnce(PoolReader::Depth depth) {
   std::size_t records = 0;
-  for (TracedProcess& process : processes_) records += process.pool->Drain(depth, *process.spool);
+  for (TracedProcess& process : processes_) records += process.Drain(depth);
   records_.fetch_add(records, std::memory_order_relaxed);
-}
-
-void Drain::FollowLogs(bool finish) {
-  std::vector<FollowedLine> found;
-  for (FollowedFile& file : files_) {
-    found.clear();
-    finish ? file.follower->Finish(found) : file.follower->Poll(found);
-    for (FollowedLine& line : found) lines_.push_back({std::move(line), file.node, file.name});
-  }
 }
 
 void Drain::RetireEnded() {
   for (TracedProcess& process : processes_) {
-    if (!process.pool->is_attached() || !process.pool->ProcessIsGone()) continue;
-    records_.fetch_add(process.pool->Drain(PoolReader::Depth::kEverything, *process.spool),
-                       std::memory_order_relaxed);
-    process.pool->Retire();
-    process.spool->Rest();
+    if (!process.pool().is_attached() || !process.pool().ProcessIsGone()) continue;
+    records_.fetch_add(process.Retire(), std::memory_order_relaxed);
   }
 }
 
@@ -101,15 +86,14 @@ void Drain::Run() {
     const bool partial = MonotonicNs() >= partial_due_ns;
     DrainOnce(partial ? PoolReader::Depth::kEverything : PoolReader::Depth::kFullSegments);
     if (partial) partial_due_ns = MonotonicNs() + kPartialPeriodNs;
-    FollowLogs(false);
     if (period % kRetireEvery == kRetireEvery - 1) RetireEnded();
     const bool busy = records() - before > kBusyRecords;
+    cpu_ns_.store(ThreadCpuNs(), std::memory_order_relaxed);
     wake_.wait_for(lock, busy ? kBusyPeriod : kPeriod, [this] { return stopping_; });
   }
   FindPools();
   DrainOnce(PoolReader::Depth::kEverything);
-  FollowLogs(true);
-  for (TracedProcess& process : processes_) process.spool->Rest();
+  for (TracedProcess& process : processes_) process.spool().Rest();
   cpu_ns_ = ThreadCpuNs();
 }
 

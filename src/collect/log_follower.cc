@@ -15,8 +15,18 @@ constexpr std::size_t kMaxBytesAPoll = 16u << 20;  // a flood of text must not h
 
 }  // namespace
 
+LogFollower::LogFollower(std::filesystem::path path, const Options& options)
+    : path_(std::move(path)) {
+  if (!options.stamps.empty()) stamp_file_ = open(options.stamps.c_str(), O_RDONLY | O_CLOEXEC);
+  if (!options.from_end || !Open()) return;
+  const off_t end = lseek(file_, 0, SEEK_END);
+  read_bytes_ = end > 0 ? end : 0;
+  pending_offset_ = static_cast<uint64_t>(read_bytes_);
+}
+
 LogFollower::~LogFollower() {
   if (file_ >= 0) close(file_);
+  if (stamp_file_ >= 0) close(stamp_file_);
 }
 
 bool LogFollower::Open() {
@@ -56,8 +66,18 @@ bool LogFollower::Rotate(std::vector<FollowedLine>& lines) {
 
 void LogFollower::Emit(std::size_t begin, std::size_t end, std::vector<FollowedLine>& lines) {
   const std::size_t line_end = end > begin && pending_[end - 1] == '\r' ? end - 1 : end;
-  lines.push_back({MonotonicNs(), RealtimeNs(), pending_offset_ + begin,
+  const LogStamp stamp = StampOf(pending_offset_ + (end > begin ? end - 1 : begin));
+  lines.push_back({stamp.monotonic_ns, stamp.realtime_ns, pending_offset_ + begin,
                    masker_.Mask(std::string_view(pending_).substr(begin, line_end - begin))});
+}
+
+LogStamp LogFollower::StampOf(uint64_t offset) {
+  while (stamp_file_ >= 0 && stamp_.end <= offset) {
+    LogStamp next;
+    if (read(stamp_file_, &next, sizeof next) != sizeof next) break;
+    stamp_ = next;
+  }
+  return stamp_.end > offset ? stamp_ : LogStamp{0, MonotonicNs(), RealtimeNs()};
 }
 
 void LogFollower::Split(std::vector<FollowedLine>& lines) {

@@ -25,6 +25,8 @@ class PoolReader {
  public:
   /// Throws DataError when the file is not a pool of our version, or not ready yet (see IsReady).
   explicit PoolReader(const std::filesystem::path& path);
+  /// What KeepIn wrote of a pool that is no longer there. Throws DataError.
+  static std::unique_ptr<PoolReader> OpenKept(const std::filesystem::path& path);
   ~PoolReader();
   PoolReader(const PoolReader&) = delete;
   PoolReader& operator=(const PoolReader&) = delete;
@@ -37,6 +39,10 @@ class PoolReader {
   /// kFullSegments leaves alone what threads are still writing. Answers the number of records.
   std::size_t Drain(Depth depth, RecordSink& sink);
 
+  /// For the successor of a reader that was killed: its clock triples, and the last records that it
+  /// gave to its sink. Those that it had not marked as consumed yet are not given again.
+  void GoOn(std::vector<TellerClockTriple> clock, std::span<const TellerRecord> last_records);
+
   const std::filesystem::path& path() const { return path_; }
   /// Names by their number in the process; grows with Drain.
   const std::vector<std::string>& names() const { return names_; }
@@ -47,17 +53,25 @@ class PoolReader {
   trace::ProcessInfo Info() const;
   std::string Note() const;
   uint64_t dropped(TellerDropReason reason) const;
+  /// Counts records that were taken but could not be kept; a successor finds the count.
+  void CountSpoolFull(uint64_t records);
   uint64_t attach_ns(TellerSource source) const;
   uint64_t cupti_overhead_ns() const;
   uint32_t sources_attached() const;
+  /// False where the process stamps with CLOCK_MONOTONIC.
+  bool has_invariant_tsc() const { return header_->ticks_per_second != 0; }
   /// True where the process is certainly gone: same pid namespace as ours, and no such pid.
   bool ProcessIsGone() const;
+  /// Writes the header and the names into `file`. Throws DeviceError.
+  void KeepIn(const std::filesystem::path& file) const;
   /// Keeps a copy of the header and gives the pool's memory and file back; nothing can be drained
   /// afterwards.
   void Retire();
   bool is_attached() const { return memory_ != nullptr; }
 
  private:
+  PoolReader() = default;
+  void TakeNames(const char* table, uint32_t bytes);
   void DrainNames();
   void DrainClock();
   std::size_t DrainSegment(TellerSegment& segment, Depth depth, RecordSink& sink);

@@ -7,14 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include <array>
+#include <new>
 #include <optional>
 
+#include "src/collect/log_stamp.h"
+#include "src/collect/write_all.h"
 #include "src/core/clock.h"
 #include "src/core/error.h"
 
@@ -30,38 +34,55 @@ struct Stream {
   int from;
   int to;
   int copy;
+  int stamps;
+  uint64_t bytes = 0;  ///< that came
 };
 
-bool WriteAll(int file, const char* data, std::size_t size) {
-  while (size > 0) {
-    const ssize_t done = write(file, data, size);
-    if (done < 0 && errno == EAGAIN) {  // somebody made our stdout non-blocking
-      pollfd ready{file, POLLOUT, 0};
-      poll(&ready, 1, -1);
-    } else if (done < 0 && errno != EINTR) {
-      return false;
-    }
-    if (done > 0) {
-      data += done;
-      size -= static_cast<std::size_t>(done);
-    }
+bool WriteThrough(int file, const char* data, std::size_t size) {
+  for (;;) {
+    const std::size_t done = WriteAll(file, data, size);
+    if (done == size) return true;
+    if (errno != EAGAIN) return false;
+    data += done;
+    size -= done;
+    pollfd ready{file, POLLOUT, 0};  // somebody made our stdout non-blocking
+    poll(&ready, 1, -1);
   }
-  return true;
+}
+
+void EndCopy(Stream& stream) {
+  close(stream.copy);
+  close(stream.stamps);
+  stream.copy = stream.stamps = -1;
+}
+
+/// The stamp first, so that no byte is there without one. With the disk full the target matters
+/// more; a copy with a hole would be worth nothing.
+void Copy(Stream& stream, const char* data, std::size_t size, std::atomic<uint64_t>& lost_bytes) {
+  const LogStamp stamp{stream.bytes + size, MonotonicNs(), RealtimeNs()};
+  const bool whole = stream.copy >= 0 &&
+                     WriteAll(stream.stamps, reinterpret_cast<const char*>(&stamp), sizeof stamp) ==
+                         sizeof stamp &&
+                     WriteAll(stream.copy, data, size) == size;
+  stream.bytes += size;
+  if (whole) return;
+  if (stream.copy >= 0) EndCopy(stream);
+  lost_bytes.fetch_add(size);
 }
 
 /// False at the end of the stream (EIO where it is a terminal's), or when its reader has gone:
 /// closing then gives the target the SIGPIPE that it would have had without us.
-bool PassOn(Stream& stream, char* buffer, pid_t collector) {
+bool PassOn(Stream& stream, char* buffer, pid_t collector, std::atomic<uint64_t>& lost_bytes) {
   const ssize_t got = read(stream.from, buffer, kBufferBytes);
   if (got < 0) return errno == EINTR;
   if (got == 0) return false;
   const auto size = static_cast<std::size_t>(got);
-  // Without its collector nobody reads the copy; with the disk full the target matters more.
-  if (stream.copy >= 0 && (getppid() != collector || !WriteAll(stream.copy, buffer, size))) {
-    close(stream.copy);
-    stream.copy = -1;
+  if (getppid() == collector) {  // else nobody reads the copy
+    Copy(stream, buffer, size, lost_bytes);
+  } else if (stream.copy >= 0) {
+    EndCopy(stream);
   }
-  return WriteAll(stream.to, buffer, size);
+  return WriteThrough(stream.to, buffer, size);
 }
 
 volatile sig_atomic_t window_changed;
@@ -81,7 +102,8 @@ void FollowWindow(const std::array<Stream, 2>& streams) {
   }
 }
 
-[[noreturn]] void RunRelay(std::array<Stream, 2> streams, pid_t collector) {
+[[noreturn]] void RunRelay(std::array<Stream, 2> streams, pid_t collector,
+                           std::atomic<uint64_t>& lost_bytes) {
   for (int signal_number = 1; signal_number < NSIG; ++signal_number) signal(signal_number, SIG_IGN);
   signal(SIGWINCH, OnWindowChange);
   prctl(PR_SET_NAME, "teller-relay");
@@ -92,7 +114,7 @@ void FollowWindow(const std::array<Stream, 2>& streams) {
                                  pollfd{streams[1].from, POLLIN, 0}};
     if (poll(polled.data(), polled.size(), -1) < 0) continue;
     for (std::size_t i = 0; i < streams.size(); ++i) {
-      if (polled[i].revents == 0 || PassOn(streams[i], buffer, collector)) continue;
+      if (polled[i].revents == 0 || PassOn(streams[i], buffer, collector, lost_bytes)) continue;
       close(streams[i].from);
       streams[i].from = -1;
     }
@@ -106,6 +128,15 @@ int OpenCopy(const std::filesystem::path& path) {
     throw DeviceError(fmt::format("{}: cannot write: {}", path.string(), strerror(errno)));
   }
   return file;
+}
+
+/// A number that both processes see.
+std::atomic<uint64_t>* MapCounter() {
+  void* memory = mmap(nullptr, sizeof(std::atomic<uint64_t>), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    throw DeviceError(fmt::format("no memory for the output relay: {}", strerror(errno)));
+  return new (memory) std::atomic<uint64_t>(0);
 }
 
 struct Channel {
@@ -151,9 +182,11 @@ Channel MakeChannel(int real) {
 
 }  // namespace
 
-Relay::Relay(const std::filesystem::path& stdout_copy, const std::filesystem::path& stderr_copy) {
-  const int out_copy = OpenCopy(stdout_copy), err_copy = OpenCopy(stderr_copy);
+Relay::Relay(const RelayCopy& stdout_copy, const RelayCopy& stderr_copy) {
+  const int copies[] = {OpenCopy(stdout_copy.text), OpenCopy(stdout_copy.stamps),
+                        OpenCopy(stderr_copy.text), OpenCopy(stderr_copy.stamps)};
   const Channel out = MakeChannel(STDOUT_FILENO), err = MakeChannel(STDERR_FILENO);
+  lost_bytes_ = MapCounter();
   const pid_t collector = getpid();
   pid_ = fork();
   if (pid_ < 0)
@@ -161,13 +194,16 @@ Relay::Relay(const std::filesystem::path& stdout_copy, const std::filesystem::pa
   if (pid_ == 0) {
     close(out.write_end);
     close(err.write_end);
-    RunRelay({Stream{out.read_end, STDOUT_FILENO, out_copy},
-              Stream{err.read_end, STDERR_FILENO, err_copy}},
-             collector);
+    RunRelay({Stream{out.read_end, STDOUT_FILENO, copies[0], copies[1]},
+              Stream{err.read_end, STDERR_FILENO, copies[2], copies[3]}},
+             collector, *lost_bytes_);
   }
-  for (const int file : {out.read_end, err.read_end, out_copy, err_copy}) close(file);
+  for (const int file : copies) close(file);
+  for (const int file : {out.read_end, err.read_end}) close(file);
   pipes_ = {out.write_end, err.write_end};
 }
+
+uint64_t Relay::lost_bytes() const { return lost_bytes_->load(); }
 
 void Relay::ClosePipes() {
   for (int* file : {&pipes_.stdout_write, &pipes_.stderr_write}) {
@@ -188,6 +224,9 @@ bool Relay::WaitEnd(int64_t timeout_ns) {
   return true;
 }
 
-Relay::~Relay() { ClosePipes(); }
+Relay::~Relay() {
+  ClosePipes();
+  munmap(lost_bytes_, sizeof *lost_bytes_);
+}
 
 }  // namespace teller::collect

@@ -2,6 +2,8 @@
 
 #include <sys/types.h>
 
+#include <atomic>
+#include <cstdint>
 #include <filesystem>
 
 namespace teller::collect {
@@ -12,6 +14,12 @@ struct RelayPipes {
   int stderr_write = -1;
 };
 
+/// Files that a relay writes of one stream: a copy, and when each piece of it came (log_stamp.h).
+struct RelayCopy {
+  std::filesystem::path text;
+  std::filesystem::path stamps;
+};
+
 /// A small process between the target and our own stdout and stderr: it passes bytes on as they
 /// come and writes a copy of each stream into a file, which a LogFollower reads. It is a process of
 /// its own, deaf to signals, and ends when the target's ends are closed, so a collector that is
@@ -19,7 +27,7 @@ struct RelayPipes {
 class Relay {
  public:
   /// Throws DeviceError.
-  Relay(const std::filesystem::path& stdout_copy, const std::filesystem::path& stderr_copy);
+  Relay(const RelayCopy& stdout_copy, const RelayCopy& stderr_copy);
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
@@ -30,10 +38,13 @@ class Relay {
   /// Waits until everything is passed on, at most `timeout_ns` (a daemon may hold the pipes for
   /// ever). True: it ended.
   bool WaitEnd(int64_t timeout_ns);
+  /// Bytes that were passed on but not copied, since the disk was full.
+  uint64_t lost_bytes() const;
 
  private:
   RelayPipes pipes_;
   pid_t pid_ = -1;
+  std::atomic<uint64_t>* lost_bytes_ = nullptr;  ///< shared with the process
 };
 
 }  // namespace teller::collect

@@ -4,18 +4,23 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
-#include <random>
-#include <set>
+#include <mutex>
+#include <thread>
 
 #include "src/abi/activity.h"
 #include "src/abi/control_file.h"
 #include "src/cluster/journal.h"
 #include "src/cluster/run_folder.h"
 #include "src/collect/drain.h"
-#include "src/collect/process_events.h"
+#include "src/collect/log_gatherer.h"
+#include "src/collect/recovery.h"
+#include "src/collect/run_id.h"
 #include "src/collect/tick_clock.h"
+#include "src/collect/trace_assembly.h"
 #include "src/core/atomic_file.h"
 #include "src/core/clock.h"
 #include "src/core/error.h"
@@ -25,33 +30,7 @@ namespace teller::collect {
 
 namespace {
 
-constexpr const char* kSourceNames[] = {"nvtx", "torch", "cupti", "cpu-stream", "import"};
-static_assert(std::size(kSourceNames) == TELLER_SOURCE_COUNT);
-
-struct DropName {
-  TellerDropReason reason;
-  const char* name;
-  trace::Severity severity;
-  const char* unit = "events";
-};
-
-constexpr DropName kDropNames[] = {
-    {TELLER_DROP_NO_SEGMENT, "dropped_no_segment", trace::Severity::kDataLoss},
-    {TELLER_DROP_NAME_TABLE_FULL, "name_table_full", trace::Severity::kError},
-    {TELLER_DROP_UNBALANCED_POP, "unbalanced_pop", trace::Severity::kError},
-    {TELLER_DROP_UNKNOWN_RANGE_END, "unknown_range_end", trace::Severity::kError},
-    {TELLER_DROP_STACK_OVERFLOW, "stack_overflow", trace::Severity::kDataLoss},
-    {TELLER_DROP_IN_FORK, "dropped_in_fork", trace::Severity::kDataLoss},
-    {TELLER_DROP_OTHER, "dropped_other", trace::Severity::kDataLoss},
-    {TELLER_DROP_CUPTI_RECORDS, "dropped_by_cupti", trace::Severity::kDataLoss},
-    {TELLER_DROP_CUPTI_BUFFER, "damaged_cupti_buffer", trace::Severity::kDataLoss, "buffers"},
-    {TELLER_DROP_CUPTI_UNTIMED, "untimed_by_cupti", trace::Severity::kDataLoss},
-};
-
-std::string RandomRunId() {
-  std::random_device device;
-  return fmt::format("{:08x}{:08x}", device(), device());
-}
+constexpr std::chrono::milliseconds kLimitPeriod(50);
 
 /// A folder that goes away with the object, with all that is in it.
 class OwnedFolder {
@@ -70,6 +49,8 @@ class OwnedFolder {
     std::filesystem::permissions(path, std::filesystem::perms::owner_all, error);
     path_ = path;
   }
+  /// It stays, also beyond this object.
+  void Keep() { path_.clear(); }
   void Remove() {
     std::error_code ignored;
     if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
@@ -110,20 +91,21 @@ class SessionImpl final : public Session {
         run_id_(options.run_id.empty() ? RandomRunId() : options.run_id),
         agent_(options.agent_library.empty() ? FindAgentLibrary() : options.agent_library),
         output_(options.output, options.force) {
-    run_dir_ = options.run_dir;
-    if (run_dir_.empty()) {
+    if (options.run_dir.empty() || options.recoverable)
       journal_ = std::make_unique<cluster::Journal>(run_id_);
-      owned_run_dir_ = std::make_unique<cluster::RunFolder>(run_id_, *journal_);
-      run_dir_ = owned_run_dir_->path();
-    }
-    spool_dir_ = options.spool_dir;
-    if (spool_dir_.empty()) {
-      spool_dir_ = output_.path().parent_path() / fmt::format(".teller-{}.spool", run_id_);
-      owned_spool_.Create(spool_dir_);
-    }
+    spool_dir_ = std::filesystem::absolute(options.output).parent_path() /
+                 fmt::format(".{}.teller-{}.spool", options.output.filename().string(), run_id_);
+    MakeRunFolder();
+    // Behind the run folder: changes are undone in reverse order, and recovering needs its pools.
+    if (options.recoverable) journal_->Record(cluster::Change::kCollection, spool_dir_.string());
+    owned_spool_.Create(spool_dir_);
+    if (options.recoverable) Record().WriteIn(spool_dir_);
     control_.reset(CreateControl(run_dir_, options));
     drain_ = std::make_unique<Drain>(run_dir_, spool_dir_);
+    logs_ = std::make_unique<LogGatherer>(spool_dir_ / "lines");
+    if (options.max_bytes > 0) limit_ = std::thread([this] { StopAtLimit(); });
   }
+  ~SessionImpl() override { EndLimit(); }
 
   const std::string& run_id() const override { return run_id_; }
   const std::filesystem::path& run_dir() const override { return run_dir_; }
@@ -133,11 +115,19 @@ class SessionImpl final : public Session {
     teller_control_set_level(control_.get(), static_cast<uint32_t>(level));
   }
   void AddLogFile(const std::string& node, const std::string& name,
-                  const std::filesystem::path& path) override {
-    drain_->AddLogFile(node, name, path);
+                  const std::filesystem::path& path, const LogFollower::Options& options) override {
+    logs_->AddFile(node, name, path, options);
+  }
+  void AddLogPattern(const std::string& pattern) override { logs_->AddPattern(pattern); }
+  void AddStat(const trace::Stat& stat) override {
+    Count(stats_, stat.name, stat.unit, stat.severity, static_cast<uint64_t>(stat.count));
+  }
+  void AddProbes(const std::vector<trace::ClockProbe>& probes) override {
+    probes_.insert(probes_.end(), probes.begin(), probes.end());
   }
   std::vector<trace::ProcessInfo> Processes() override { return drain_->Processes(); }
   uint64_t RecordCount() const override { return drain_->records(); }
+  int64_t DrainCpuNs() const override { return drain_->cpu_ns() + logs_->cpu_ns(); }
   std::map<std::string, std::string> Environment(const std::string& node) const override;
   std::vector<trace::Stat> Finish() override;
 
@@ -146,13 +136,11 @@ class SessionImpl final : public Session {
     void operator()(TellerControl* control) const { teller_control_unmap(control); }
   };
 
-  trace::TraceMeta Meta() const;
-  void WriteProcesses(trace::TraceWriter& writer);
-  void WriteLogs(trace::TraceWriter& writer);
-  void RememberRank(const std::string& node, int process);
-  void CountProcess(const PoolReader& pool, const Spool& spool, const RecordFaults& faults);
-  void Count(const std::string& name, const std::string& unit, trace::Severity severity,
-             uint64_t count);
+  void MakeRunFolder();
+  CollectionRecord Record() const;
+  void StopAtLimit();
+  void EndLimit();
+  Assembled Write();
 
   SessionOptions options_;
   std::string run_id_;
@@ -165,123 +153,99 @@ class SessionImpl final : public Session {
   std::unique_ptr<TellerControl, UnmapControl> control_;
   TickRate tick_rate_;
   std::unique_ptr<Drain> drain_;
+  std::unique_ptr<LogGatherer> logs_;
   std::vector<trace::Stat> stats_;
-  std::set<std::string> notes_;
-  std::map<std::string, int> rank_process_of_node_;  ///< -1: more than one
+  std::vector<trace::ClockProbe> probes_;
+  std::thread limit_;  ///< watches max_bytes
+  std::mutex limit_mutex_;
+  std::condition_variable limit_wake_;
+  bool limit_ended_ = false;  ///< guarded by limit_mutex_
+  std::atomic<bool> limit_reached_{false};
 };
+
+void SessionImpl::MakeRunFolder() {
+  run_dir_ = options_.run_dir;
+  if (!run_dir_.empty()) return;
+  owned_run_dir_ = std::make_unique<cluster::RunFolder>(run_id_, *journal_);
+  run_dir_ = owned_run_dir_->path();
+}
+
+CollectionRecord SessionImpl::Record() const {
+  return {.run_id = run_id_,
+          .run_dir = std::filesystem::absolute(run_dir_),
+          .output = std::filesystem::absolute(options_.output),
+          .workload = options_.workload,
+          .config_yaml = options_.config_yaml,
+          .collector_pid = getpid()};
+}
+
+/// Recording stops, the targets go on.
+void SessionImpl::StopAtLimit() {
+  std::unique_lock lock(limit_mutex_);
+  while (!limit_wake_.wait_for(lock, kLimitPeriod, [this] { return limit_ended_; })) {
+    if (drain_->records() * sizeof(TellerRecord) + logs_->bytes() < options_.max_bytes) continue;
+    SetLevel(Level::kOff);
+    limit_reached_ = true;
+    return;
+  }
+}
+
+void SessionImpl::EndLimit() {
+  {
+    const std::lock_guard lock(limit_mutex_);
+    limit_ended_ = true;
+  }
+  limit_wake_.notify_all();
+  if (limit_.joinable()) limit_.join();
+}
 
 std::map<std::string, std::string> SessionImpl::Environment(const std::string& node) const {
   return AgentEnvironment(agent_, run_dir_, node);
 }
 
-trace::TraceMeta SessionImpl::Meta() const {
-  trace::TraceMeta meta;
-  meta.run_id = run_id_;
-  meta.config_yaml = options_.config_yaml;
-  meta.workload = options_.workload;
-  for (const TracedProcess& process : drain_->processes()) {
-    const std::string host = process.pool->Info().host;
-    if (std::find(meta.hosts.begin(), meta.hosts.end(), host) == meta.hosts.end())
-      meta.hosts.push_back(host);
-  }
-  return meta;
-}
-
-void SessionImpl::Count(const std::string& name, const std::string& unit, trace::Severity severity,
-                        uint64_t count) {
-  const auto known = std::find_if(stats_.begin(), stats_.end(),
-                                  [&](const trace::Stat& stat) { return stat.name == name; });
-  if (known != stats_.end()) {
-    known->count += static_cast<int64_t>(count);
-  } else {
-    stats_.push_back({name, unit, severity, static_cast<int64_t>(count)});
-  }
-}
-
-void SessionImpl::CountProcess(const PoolReader& pool, const Spool& spool,
-                               const RecordFaults& faults) {
-  for (const DropName& drop : kDropNames)
-    Count(drop.name, drop.unit, drop.severity, pool.dropped(drop.reason));
-  Count("lost_spool_full", "events", trace::Severity::kDataLoss, spool.lost());
-  Count("malformed_record", "events", trace::Severity::kDataLoss, faults.malformed);
-  Count("reversed_record", "events", trace::Severity::kError, faults.reversed);
-  Count("lost_clock_triple", "readings", trace::Severity::kError, pool.clock_lost());
-  Count("records", "events", trace::Severity::kInfo, spool.size());
-  if ((pool.sources_attached() & (1u << TELLER_SOURCE_CUPTI)) != 0)
-    Count("cupti_overhead", "ns", trace::Severity::kInfo, pool.cupti_overhead_ns());
-  for (uint32_t source = 0; source < TELLER_SOURCE_COUNT; ++source) {
-    if ((pool.sources_attached() & (1u << source)) == 0) continue;
-    std::string name = kSourceNames[source];
-    std::replace(name.begin(), name.end(), '-', '_');
-    Count("attached_" + name, "processes", trace::Severity::kInfo, 1);
-    Count("attach_" + name, "ns", trace::Severity::kInfo,
-          pool.attach_ns(static_cast<TellerSource>(source)));
-  }
-}
-
-/// Shells and helpers that none of our entrances reached and that wrote nothing; a run of scripts
-/// has thousands of them.
-bool IsSilent(const TracedProcess& process) {
-  return process.pool->sources_attached() == 0 && process.spool->size() == 0 &&
-         process.pool->Info().rank == kNoRank;
-}
-
-void SessionImpl::WriteProcesses(trace::TraceWriter& writer) {
-  for (TracedProcess& process : drain_->processes()) {
-    const PoolReader& pool = *process.pool;
-    if (const std::string note = pool.Note(); !note.empty()) notes_.insert(note);
-    if (pool.clock().empty() || IsSilent(process)) {
-      Count("silent_processes", "processes", trace::Severity::kInfo, 1);
-      continue;
-    }
-    const int index = writer.AddProcess(pool.Info());
-    if (pool.Info().rank != kNoRank) RememberRank(pool.Info().node, index);
-    const TickClock clock(pool.clock(), tick_rate_.NsPerTick());
-    CountProcess(pool, *process.spool,
-                 WriteProcessEvents(*process.spool, pool.names(), clock, index, writer));
-    std::vector<trace::ClockTriple> triples;
-    for (const TellerClockTriple& t : pool.clock())
-      triples.push_back({index, t.ticks, t.monotonic_ns, t.realtime_ns});
-    writer.AppendClock(triples);
-  }
-}
-
-void SessionImpl::RememberRank(const std::string& node, int process) {
-  const auto [entry, is_first] = rank_process_of_node_.try_emplace(node, process);
-  if (!is_first) entry->second = -1;
-}
-
-void SessionImpl::WriteLogs(trace::TraceWriter& writer) {
-  std::vector<trace::LogLine> lines;
-  for (const DrainedLine& drained : drain_->lines()) {
-    const auto process = rank_process_of_node_.find(drained.node);
-    lines.push_back({.read_ns = drained.line.read_ns,
-                     .realtime_ns = drained.line.realtime_ns,
-                     .process = process == rank_process_of_node_.end() ? -1 : process->second,
-                     .file = writer.Intern(drained.file),
-                     .offset = drained.line.offset,
-                     .text = drained.line.text});
-  }
-  writer.AppendLogs(lines);
-  Count("log_lines", "lines", trace::Severity::kInfo, lines.size());
+Assembled SessionImpl::Write() {
+  Count(stats_, "unusable_pool", "processes", trace::Severity::kDataLoss,
+        drain_->problems().size());
+  Count(stats_, "drain_cpu", "ns", trace::Severity::kInfo, static_cast<uint64_t>(DrainCpuNs()));
+  Count(stats_, "stopped_at_max_size", "collections", trace::Severity::kInfo, limit_reached_);
+  Assembled assembled = AssembleTrace(output_.path(), {.run_id = run_id_,
+                                                       .workload = options_.workload,
+                                                       .config_yaml = options_.config_yaml,
+                                                       .ns_per_tick = tick_rate_.NsPerTick(),
+                                                       .processes = drain_->processes(),
+                                                       .lines = logs_->lines(),
+                                                       .probes = probes_,
+                                                       .stats = stats_});
+  output_.Commit();
+  return assembled;
 }
 
 std::vector<trace::Stat> SessionImpl::Finish() {
+  EndLimit();
   SetLevel(Level::kOff);
   drain_->Stop();
-  trace::TraceWriter writer(output_.path(), Meta());
-  WriteProcesses(writer);
-  WriteLogs(writer);
-  Count("unusable_pool", "processes", trace::Severity::kDataLoss, drain_->problems().size());
-  Count("drain_cpu", "ns", trace::Severity::kInfo, static_cast<uint64_t>(drain_->cpu_ns()));
-  writer.SetStats(stats_);
-  writer.Close();
-  output_.Commit();
-  for (const std::string& note : notes_) LogWarning(note);
-  for (const std::string& problem : drain_->problems()) LogWarning(problem);
+  logs_->Stop();
+  Assembled assembled;
+  try {
+    assembled = Write();
+  } catch (const DeviceError& error) {
+    if (!options_.recoverable) throw;
+    journal_->Keep();
+    owned_spool_.Keep();
+    if (owned_run_dir_) owned_run_dir_->Keep();
+    throw DeviceError(
+        fmt::format("{}; what was recorded stays in {}: make room and run 'teller restore'",
+                    error.what(), spool_dir_.string()));
+  }
+  for (const std::string& note : assembled.notes) LogWarning(note);
+  LogProblems(drain_->problems());
+  if (limit_reached_) {
+    LogWarning(fmt::format("recording stopped at --max-size ({} bytes of raw records and lines)",
+                           options_.max_bytes));
+  }
   owned_spool_.Remove();
   owned_run_dir_.reset();
-  return stats_;
+  return std::move(assembled.stats);
 }
 
 }  // namespace
@@ -297,23 +261,6 @@ const char* LevelName(Level level) {
   constexpr const char* kNames[] = {"off", "ranges", "full"};
   return static_cast<uint32_t>(level) < std::size(kNames) ? kNames[static_cast<uint32_t>(level)]
                                                           : "unknown";
-}
-
-uint32_t ParseSources(const std::string& text) {
-  uint32_t bits = 0;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string name = text.substr(begin, end - begin);
-    const auto* known =
-        std::find(std::begin(kSourceNames), std::begin(kSourceNames) + TELLER_SOURCE_IMPORT, name);
-    if (known == std::begin(kSourceNames) + TELLER_SOURCE_IMPORT) {
-      throw ConfigError(
-          fmt::format("source '{}': expected nvtx, torch, cupti or cpu-stream", name));
-    }
-    bits |= 1u << (known - std::begin(kSourceNames));
-    begin = end + 1;
-  }
-  return bits;
 }
 
 std::filesystem::path FindAgentLibrary() {

@@ -5,63 +5,37 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "src/collect/write_all.h"
 #include "src/core/error.h"
 
 namespace teller::collect {
-
-namespace {
-
-constexpr std::size_t kBufferRecords = 16384;  // 1 MiB a write
-
-/// Bytes written; fewer where the disk is full.
-std::size_t WriteAll(int file, const char* data, std::size_t size) {
-  std::size_t done = 0;
-  while (done < size) {
-    const ssize_t got = write(file, data + done, size - done);
-    if (got > 0) {
-      done += static_cast<std::size_t>(got);
-    } else if (errno != EINTR) {
-      break;
-    }
-  }
-  return done;
-}
-
-}  // namespace
 
 bool Spool::Open() {
   if (file_ < 0) file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   return file_ >= 0;
 }
 
-Spool::~Spool() {
-  if (file_ >= 0) close(file_);
-  std::error_code ignored;
-  std::filesystem::remove(path_, ignored);
+Spool::Spool(std::filesystem::path path) : path_(std::move(path)) {
+  std::error_code absent;
+  const std::uintmax_t bytes = std::filesystem::file_size(path_, absent);
+  written_ = absent ? 0 : bytes / sizeof(TellerRecord);
 }
+
+Spool::~Spool() { Rest(); }
 
 void Spool::Take(std::span<const TellerRecord> records) {
-  buffer_.reserve(kBufferRecords);
-  if (buffer_.size() + records.size() > kBufferRecords) Flush();
-  buffer_.insert(buffer_.end(), records.begin(), records.end());
-}
-
-void Spool::Flush() {
-  if (buffer_.empty()) return;
-  const std::size_t bytes = buffer_.size() * sizeof(TellerRecord);
+  if (records.empty()) return;
   const auto end = static_cast<off_t>(written_ * sizeof(TellerRecord));
   const bool ready = Open() && lseek(file_, end, SEEK_SET) == end;
   const std::size_t done =
-      ready ? WriteAll(file_, reinterpret_cast<const char*>(buffer_.data()), bytes) : 0;
+      ready ? WriteAll(file_, reinterpret_cast<const char*>(records.data()), records.size_bytes())
+            : 0;
   const std::size_t whole = done / sizeof(TellerRecord);
   written_ += whole;  // a part of a record is overwritten by the next
-  lost_ += buffer_.size() - whole;
-  buffer_.clear();
+  lost_ += records.size() - whole;
 }
 
 void Spool::Rest() {
-  Flush();
-  buffer_.shrink_to_fit();
   if (file_ >= 0) close(file_);
   file_ = -1;
 }

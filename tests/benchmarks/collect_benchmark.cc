@@ -198,7 +198,6 @@ void BM_DrainRaw(benchmark::State& state) {
       spool.Take(
           {records.data() + i, std::min<std::size_t>(TELLER_SEGMENT_RECORDS, records.size() - i)});
     }
-    spool.Flush();
   }
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations() * records.size()));
 }
@@ -209,7 +208,6 @@ void BM_DrainCompressed(benchmark::State& state) {
   const TemporaryFolder folder;
   Spool spool(folder / "spool");
   for (const TellerRecord& record : SomeRecords()) spool.Take({&record, 1});
-  spool.Flush();
   const TickClock clock({TellerClockTriple{0, 0, 0, 10}}, 0.4);
   for (auto _ : state) {
     std::filesystem::remove(folder / "t.h5");

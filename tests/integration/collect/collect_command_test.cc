@@ -1,8 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
-#include <thread>
+#include <map>
 
 #include "tests/integration/collect/collected.h"
 #include "tests/support/temporary_folder.h"
@@ -12,6 +13,10 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+
+const std::string kProgram = std::string(TELLER_BINARY_DIR) + "/tests/nvtx_program";
+const std::string kForever = "timeout 1.5 " + kProgram + " forever";
+const std::string kFlood = kProgram + " pairs 2000000";
 
 class CollectCommandTest : public ::testing::Test {
  protected:
@@ -77,26 +82,6 @@ TEST_F(CollectCommandTest, PassesSignalsOn) {
   EXPECT_EQ(ran.out, "ready\ngot it\n");
 }
 
-// The target writes 10 MB after the collector is gone, ends by itself, and its output is whole.
-TEST_F(CollectCommandTest, LetsTheTargetGoOnWhenTheCollectorIsKilled) {
-  const std::string out = (folder_ / "o").string(), done = (folder_ / "done").string();
-  const Ran ran = RunShell(
-      CollectLine(File(), "--run-id killed-collector",
-                  "sh -c 'echo ready; sleep 0.5; head -c 10000000 /dev/zero; echo end; echo $? > " +
-                      done + "'") +
-      " > " + out + " & pid=$!; until grep -q ready " + out +
-      "; do sleep 0.02; done; kill -9 $pid; " + "wait $pid; until [ -s " + done +
-      " ]; do sleep 0.02; done; cat " + done);
-  EXPECT_EQ(ran.out, "0\n");
-  for (int i = 0; i < 100 && std::filesystem::file_size(out) < 10'000'010; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  EXPECT_EQ(std::filesystem::file_size(out), 10'000'010u);  // 'ready\n', the zeros, 'end\n'
-  EXPECT_TRUE(std::filesystem::exists("/dev/shm/teller-killed-collector"));
-  EXPECT_EQ(RunShell(std::string(TELLER_BINARY_DIR) + "/bin/teller restore").exit_code, 0);
-  EXPECT_FALSE(std::filesystem::exists("/dev/shm/teller-killed-collector"));
-}
-
 TEST_F(CollectCommandTest, GivesTheTargetATerminalWhereItHasOneItself) {
   const std::string inner =
       CollectLine(File(), "", "sh -c \"test -t 1 && test -t 2 && echo terminal; stty size <&1\"");
@@ -104,6 +89,125 @@ TEST_F(CollectCommandTest, GivesTheTargetATerminalWhereItHasOneItself) {
   EXPECT_THAT(ran.out, HasSubstr("terminal\r\n"));
   const Ran without = Collect("sh -c 'test -t 1 || echo none'");
   EXPECT_EQ(without.out, "none\n");
+}
+
+// Lines of one process that come 0.2 s apart are so in the trace, however late they are read.
+TEST_F(CollectCommandTest, StampsLinesAsTheyArrive) {
+  const Ran ran = Collect("sh -c 'for i in 1 2 3 4; do echo $i; sleep 0.2; done'");
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const auto lines = Collected(File()).reader.ReadLogs();
+  ASSERT_EQ(lines.size(), 4u);
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    EXPECT_GE(lines[i].read_ns - lines[i - 1].read_ns, 190'000'000);
+    EXPECT_EQ(lines[i].offset, 2 * i);
+  }
+}
+
+TEST_F(CollectCommandTest, FollowsLogFilesByPattern) {
+  std::ofstream(folder_ / "a.log") << "old\n";
+  const std::string a = (folder_ / "a.log").string(), b = (folder_ / "b.log").string();
+  const Ran ran = Collect("sh -c 'echo new >> " + a + "; mv " + a + " " + a + ".1; echo next > " +
+                              a + "; echo late > " + b + "'",
+                          "--follow '" + (folder_ / "*.log").string() + "'");
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const Collected collected(File());
+  std::map<std::string, std::vector<std::string>> by_file;
+  for (const trace::LogLine& line : collected.reader.ReadLogs())
+    by_file[std::string(collected.Text(line.file))].push_back(line.text);
+  EXPECT_EQ(by_file[a], (std::vector<std::string>{"new", "next"}));
+  EXPECT_EQ(by_file[b], (std::vector<std::string>{"late"}));
+}
+
+TEST_F(CollectCommandTest, StopsRecordingWhenTheTimeIsOver) {
+  const Ran ran = RunShell(CollectLine(File(), "--duration 0.5", kForever) + " > /dev/null");
+  EXPECT_EQ(ran.exit_code, 124) << ran.err;  // of timeout
+  const auto events = Collected(File()).Named("single");
+  EXPECT_LT(events.back().end_ns - events.front().begin_ns, 1'000'000'000);
+}
+
+TEST_F(CollectCommandTest, StopsRecordingAtTheLargestSize) {
+  const Ran ran = RunShell(CollectLine(File(), "--max-size 1MB", kFlood) + " > /dev/null");
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("recording stopped at --max-size"));
+  const Collected collected(File());
+  EXPECT_EQ(collected.Stat("stopped_at_max_size"), 1);
+  EXPECT_GE(collected.Stat("records"), 1'000'000 / 64);
+  EXPECT_LT(collected.Stat("records"), 3'000'000);  // of 3 million
+}
+
+TEST_F(CollectCommandTest, SwitchesARunningTargetOnAndOff) {
+  const std::string control =
+      std::string(TELLER_BINARY_DIR) + "/bin/teller collect --run-id switched --control ";
+  const Ran ran =
+      RunShell(CollectLine(File(), "--run-id switched --level off", kForever) + " > " +
+               (folder_ / "o").string() + " & pid=$!; until [ -s " + (folder_ / "o").string() +
+               " ]; do sleep 0.02; done; sleep 0.3; " + control + "status; " + control +
+               "on --level ranges; sleep 0.3; " + control + "off --json; wait $pid");
+  EXPECT_THAT(ran.out, HasSubstr("run switched: level off, 1 processes"));
+  EXPECT_THAT(ran.out, HasSubstr("run switched: level ranges"));
+  EXPECT_THAT(ran.out, HasSubstr("\"level\":\"off\""));
+  const auto events = Collected(File()).Named("single");
+  ASSERT_FALSE(events.empty());
+  EXPECT_LT(events.back().end_ns - events.front().begin_ns, 900'000'000);
+}
+
+TEST_F(CollectCommandTest, RecordsOnlyTheSourcesAskedFor) {
+  const std::string pairs = std::string(TELLER_BINARY_DIR) + "/tests/nvtx_program pairs 10";
+  EXPECT_EQ(Collect(pairs, "--sources torch").exit_code, 0);
+  EXPECT_TRUE(Collected(File()).CountByName().empty());
+  EXPECT_EQ(Collect(pairs, "--sources nvtx,torch").exit_code, 0);
+  EXPECT_FALSE(Collected(File()).CountByName().empty());
+}
+
+TEST_F(CollectCommandTest, SeveralHostsShareARunAndProbeEachOthersClocks) {
+  const std::string second = (folder_ / "second.h5").string();
+  std::filesystem::create_directory(folder_ / "run");
+  const std::string meet = " --rendezvous 127.0.0.1:" + std::to_string(20'000 + getpid() % 9'000);
+  const Ran ran = RunShell("export TELLER_NODE=alpha; " +
+                           CollectLine(File(), "--run-id two-hosts" + meet, "sleep 1.5") +
+                           " & sleep 0.3; export TELLER_NODE=beta; " +
+                           CollectLine(second, "--run-dir " + (folder_ / "run").string() + meet,
+                                       kProgram + " pairs 10") +
+                           "; code=$?; wait; exit $code");
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const Collected collected(second);
+  EXPECT_EQ(collected.reader.meta().run_id, "two-hosts");
+  EXPECT_EQ(collected.reader.processes().at(0).node, "beta");
+  const auto probes = collected.reader.ReadProbes();
+  ASSERT_FALSE(probes.empty());
+  EXPECT_EQ(probes[0].from, "beta");
+  EXPECT_EQ(probes[0].to, "alpha");
+  const std::string all = (folder_ / "all.h5").string();
+  const Ran merged = RunShell(std::string(TELLER_BINARY_DIR) + "/bin/teller import " +
+                              File().string() + " " + second + " -o " + all);
+  EXPECT_EQ(merged.exit_code, 0) << merged.err;
+  EXPECT_FALSE(Collected(all).reader.ReadProbes().empty());
+}
+
+TEST_F(CollectCommandTest, SaysWhyItCannotEnterAProgram) {
+  // A program of another architecture: an ELF header that says so.
+  const std::string foreign = (folder_ / "foreign").string();
+  std::filesystem::copy_file("/bin/true", foreign);
+  std::fstream(foreign, std::ios::in | std::ios::out | std::ios::binary).seekp(18).put('\xb7');
+  const Ran other = Collect(foreign);
+  EXPECT_EQ(other.exit_code, 4);
+  EXPECT_THAT(other.err, HasSubstr("is 64-bit aarch64, the agent library"));
+  const Ran no_library = RunShell("TELLER_AGENT_LIBRARY=" + (folder_ / "a.txt").string() + " " +
+                                  CollectLine(File(), "--force", "true"));
+  EXPECT_EQ(no_library.exit_code, 4);
+  std::ofstream(folder_ / "a.txt") << "text";
+  const Ran text = RunShell("TELLER_AGENT_LIBRARY=" + (folder_ / "a.txt").string() + " " +
+                            CollectLine(File(), "--force", "true"));
+  EXPECT_EQ(text.exit_code, 4);
+  EXPECT_THAT(text.err, HasSubstr("not a library"));
+}
+
+TEST_F(CollectCommandTest, RecordsOnlyTheOutputOfAStaticProgram) {
+  const Ran ran = Collect(std::string(TELLER_BINARY_DIR) + "/tests/static_program");
+  EXPECT_EQ(ran.exit_code, 3) << ran.err;
+  EXPECT_EQ(ran.out, "static\n");
+  EXPECT_THAT(ran.err, HasSubstr("is statically linked: only its output is recorded"));
+  EXPECT_EQ(Collected(File()).reader.ReadLogs().size(), 1u);
 }
 
 TEST_F(CollectCommandTest, LeavesNothingBehind) {
