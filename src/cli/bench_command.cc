@@ -1,12 +1,14 @@
 #include "src/cli/bench_command.h"
 
 #include <fmt/format.h>
-#include <stdio.h>
-#include <sys/wait.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -14,10 +16,13 @@
 #include <string_view>
 #include <vector>
 
+#include "src/cluster/cluster.h"
+#include "src/core/atomic_file.h"
 #include "src/core/error.h"
 #include "src/core/interrupt.h"
 #include "src/core/log.h"
 #include "src/core/text_table.h"
+#include "src/experiment/overhead_report.h"
 
 namespace teller::cli {
 namespace {
@@ -33,9 +38,11 @@ struct Measure {
   Per per;
 };
 
-constexpr std::array<Measure, 16> kMeasures = {{
+constexpr std::array<Measure, 18> kMeasures = {{
     {"nvtx_pair_ns", "BM_NvtxPair/level:1", Per::kIterationNs},
     {"nvtx_off_pair_ns", "BM_NvtxPair/level:0", Per::kIterationNs},
+    {"nvtx_empty_tool_pair_ns", "BM_NvtxPairUnobserved/tool:1/manual_time", Per::kItemNs},
+    {"nvtx_no_tool_pair_ns", "BM_NvtxPairUnobserved/tool:0/manual_time", Per::kItemNs},
     {"operator_ns", "BM_Operator/level:2/manual_time", Per::kItemNs},
     {"operator_off_ns", "BM_Operator/level:0/manual_time", Per::kItemNs},
     {"operator_empty_callback_ns", "BM_OperatorEmptyCallback/manual_time", Per::kItemNs},
@@ -89,28 +96,28 @@ std::filesystem::path BenchmarksProgram() {
   return program;
 }
 
-/// One argument for the shell, whatever it holds.
-std::string Quoted(const std::string& text) {
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
-std::string OutputOf(const std::string& command) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "re"),
-                                                   [](FILE*) { return 0; });
-  if (!pipe) throw DeviceError("cannot start teller-benchmarks");
-  std::string output;
-  std::array<char, 65536> buffer;
-  while (const std::size_t count = fread(buffer.data(), 1, buffer.size(), pipe.get())) {
-    output.append(buffer.data(), count);
-  }
-  const int status = pclose(pipe.get());
+/// Runs teller-benchmarks on a plain node: it dies with us, also by SIGKILL.
+std::string OutputOf(std::vector<std::string> arguments) {
+  std::string folder = (std::filesystem::temp_directory_path() / "teller-bench-XXXXXX").string();
+  if (mkdtemp(folder.data()) == nullptr)
+    throw DeviceError(fmt::format("{}: cannot make it: {}", folder, std::strerror(errno)));
+  const std::filesystem::path output = std::filesystem::path(folder) / "report.json";
+  const auto cluster = cluster::Cluster::Create({.run_id = fmt::format("bench-{}", getpid()),
+                                                 .nodes = {{.name = "bench"}},
+                                                 .mode = cluster::Mode::kLoopback});
+  arguments.insert(arguments.begin(), BenchmarksProgram().string());
+  const auto process = cluster->node(0).Spawn(
+      {.argv = std::move(arguments), .stdout_file = output, .stderr_file = "/dev/null"});
+  const auto status = process->Wait(-1);
+  const std::string text = std::filesystem::exists(output) ? ReadFile(output) : "";
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
   ThrowIfInterrupted();
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    throw DeviceError("teller-benchmarks failed; run it by hand to see why");
+  if (!status || status->ShellCode() != 0) {
+    throw DeviceError(fmt::format("teller-benchmarks failed ({}); run it by hand to see why",
+                                  status ? status->Describe() : "interrupted"));
   }
-  return output;
+  return text;
 }
 
 struct Spread {
@@ -158,6 +165,25 @@ std::string Print(double value) {
   return fmt::format("{:.3g}", value);
 }
 
+void AddOverhead(CLI::App& bench) {
+  auto options = std::make_shared<BenchOverheadOptions>();
+  CLI::App* overhead = bench.add_subcommand(
+      "overhead", "What each level of watching costs a running engine (E9); needs an idle machine");
+  overhead->add_option("experiment", options->config, "Experiment file")->capture_default_str();
+  overhead->add_option("--set", options->overrides, "Override a key: a.b.c=value (repeatable)")
+      ->allow_extra_args(false);
+  overhead
+      ->add_option("--output", options->output, "Results folder (metrics.json, table, figure, CSV)")
+      ->capture_default_str();
+  overhead
+      ->add_option("--limit", options->limit_s,
+                   "Seconds for the whole: fewer blocks, and an early end; 0: as the file says")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  overhead->add_flag("--json", options->json, "Print the cells as JSON");
+  overhead->callback([options] { RunBenchOverhead(*options); });
+}
+
 }  // namespace
 
 void AddBenchCommand(CLI::App& app) {
@@ -174,14 +200,15 @@ void AddBenchCommand(CLI::App& app) {
       ->capture_default_str();
   micro->add_flag("--json", options->json, "Print JSON");
   micro->callback([options] { RunBenchMicro(*options); });
+  AddOverhead(*bench);
 }
 
 void RunBenchMicro(const BenchMicroOptions& options) {
-  const std::string command = fmt::format(
-      "{} --benchmark_format=json --benchmark_repetitions={} --benchmark_min_time=0.05 "
-      "--benchmark_enable_random_interleaving=true --benchmark_filter={} 2>/dev/null",
-      Quoted(BenchmarksProgram().string()), options.repetitions, Quoted(options.filter));
-  const auto report = nlohmann::json::parse(OutputOf(command), nullptr, false);
+  const std::string text = OutputOf(
+      {"--benchmark_format=json", fmt::format("--benchmark_repetitions={}", options.repetitions),
+       "--benchmark_min_time=0.05", "--benchmark_enable_random_interleaving=true",
+       "--benchmark_filter=" + options.filter});
+  const auto report = nlohmann::json::parse(text, nullptr, false);
   if (!report.is_object() || !report.contains("benchmarks")) {
     throw DeviceError("teller-benchmarks printed no report: does the filter match anything?");
   }
@@ -196,6 +223,21 @@ void RunBenchMicro(const BenchMicroOptions& options) {
                   value["unit"].get<std::string>()});
   }
   fmt::print("{}", table.ToText());
+}
+
+void RunBenchOverhead(const BenchOverheadOptions& options) {
+  const experiment::MetricsFile metrics = experiment::RunOverhead({.config = options.config,
+                                                                   .overrides = options.overrides,
+                                                                   .output = options.output,
+                                                                   .limit_s = options.limit_s});
+  for (const std::string& note : metrics.notes) LogWarning(note);
+  if (!options.json) {
+    fmt::print("{}", experiment::OverheadTable(metrics.cells));
+    return;
+  }
+  ordered_json cells = ordered_json::array();
+  for (const experiment::Cell& cell : metrics.cells) cells.push_back(ToJson(cell));
+  fmt::print("{}\n", ordered_json{{"cells", std::move(cells)}}.dump(1));
 }
 
 }  // namespace teller::cli

@@ -1,10 +1,6 @@
 #include "src/experiment/campaign.h"
 
 #include <fmt/format.h>
-#include <signal.h>
-#include <sys/sysinfo.h>
-#include <sys/utsname.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -25,6 +21,8 @@
 #include "src/core/log.h"
 #include "src/core/random.h"
 #include "src/core/version.h"
+#include "src/experiment/load_process.h"
+#include "src/experiment/machine.h"
 #include "src/workload/launch/program.h"
 #include "src/workload/launch/workload.h"
 
@@ -34,8 +32,6 @@ namespace {
 
 constexpr int64_t kReadyTimeoutNs = 120'000'000'000;
 constexpr int64_t kStopGraceNs = 5'000'000'000;
-constexpr int64_t kLoadGraceNs = 5'000'000'000;
-constexpr int64_t kLoadSeconds = 86'400;  // longer than any run: Stop ends it
 constexpr double kOverheadS =
     3.5;  // start, first requests, stop and trace file: measured on two cores
 
@@ -78,57 +74,6 @@ cluster::ClusterSpec ClusterOf(const launch::Workload& workload, const RunPlan& 
   return spec;
 }
 
-std::string LastLine(const fs::path& path) {
-  std::ifstream file(path);
-  std::string last;
-  for (std::string line; std::getline(file, line);) {
-    if (!line.empty()) last = line;
-  }
-  return last;
-}
-
-/// The load generator on the endpoint's node; ends with its summary when it is asked to.
-class Load {
- public:
-  Load(const LoadConfig& config, const launch::Endpoint& endpoint, cluster::Cluster& cluster,
-       uint64_t seed, const fs::path& folder)
-      : errors_(folder / "logs" / "load.stderr.log") {
-    std::vector<std::string> argv = {launch::FindProgram("teller-load").string(),
-                                     "--url",
-                                     endpoint.url,
-                                     "--model",
-                                     endpoint.model,
-                                     "--concurrency",
-                                     std::to_string(config.concurrency),
-                                     "--seed",
-                                     std::to_string(seed),
-                                     "--duration",
-                                     std::to_string(kLoadSeconds),
-                                     "--output",
-                                     (folder / "load.jsonl").string()};
-    argv.insert(argv.end(), config.arguments.begin(), config.arguments.end());
-    process_ = cluster.node(endpoint.node)
-                   .Spawn({.argv = std::move(argv),
-                           .stdout_file = folder / "logs" / "load.stdout.log",
-                           .stderr_file = errors_});
-  }
-
-  void CheckRunning() {
-    if (const auto status = process_->Poll()) {
-      throw DeviceError(fmt::format("the load generator ended during the run: {}: {}",
-                                    status->Describe(), LastLine(errors_)));
-    }
-  }
-  void Stop() {
-    process_->Signal(SIGINT);
-    if (!process_->Wait(kLoadGraceNs)) process_->Stop(kLoadGraceNs);
-  }
-
- private:
-  fs::path errors_;
-  std::unique_ptr<cluster::Process> process_;
-};
-
 /// Requests of another run are others; the engine's weights are the same.
 uint64_t LoadSeed(const RunPlan& plan) {
   return Hash64(fmt::format("load {} {}", plan.faults.seed, plan.index)) >> 32;
@@ -136,7 +81,7 @@ uint64_t LoadSeed(const RunPlan& plan) {
 
 /// Waits for the plan's end, looking after engine, load and signals meanwhile.
 void Supervise(std::future<fault_injection::InjectionSummary>& injection,
-               fault_injection::Injector& injector, launch::Workload& workload, Load* load,
+               fault_injection::Injector& injector, launch::Workload& workload, LoadProcess* load,
                const std::function<void()>& tick) {
   using namespace std::chrono_literals;
   while (injection.wait_for(100ms) != std::future_status::ready) {
@@ -155,7 +100,7 @@ void Supervise(std::future<fault_injection::InjectionSummary>& injection,
 
 fault_injection::InjectionSummary InjectFaults(
     const RunPlan& plan, cluster::Cluster& cluster, collect::Session& session,
-    launch::Workload& workload, Load* load, const fs::path& folder,
+    launch::Workload& workload, LoadProcess* load, const fs::path& folder,
     const std::function<void(double, const std::string&)>& progress) {
   fault_injection::Injector injector(plan.faults, workload.RankProcesses(),
                                      {.run_id = session.run_id(),
@@ -178,14 +123,6 @@ fault_injection::InjectionSummary InjectFaults(
   return summary;
 }
 
-std::string CpuName() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown";
-}
-
 std::string ListFiles(const fs::path& folder) {
   std::string text;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
@@ -199,17 +136,14 @@ std::string ListFiles(const fs::path& folder) {
 
 void WriteManifest(const RunPlan& plan, const std::string& run_id,
                    const std::vector<std::string>& limits, const fs::path& folder) {
-  utsname name = {};
-  ::uname(&name);
-  struct sysinfo memory = {};
-  ::sysinfo(&memory);
+  const Machine machine = DescribeMachine();
   std::string text = fmt::format(
       "schema_version: \"1.0\"\nrun_id: {}\nseed: {}\nconfig_hash: {}\ncommit: {}\nteller_version: "
       "{}\ncreated_utc: {}\n"
       "host:\n  kernel: {}\n  cpu: {}\n  cores: {}\n  memory_bytes: {}\nlimits: [",
       Quoted(run_id), plan.faults.seed, Quoted(HashHex(plan.config_yaml)), Quoted(Commit()),
-      Quoted(Version()), Quoted(UtcNow()), Quoted(name.release), Quoted(CpuName()),
-      ::sysconf(_SC_NPROCESSORS_ONLN), static_cast<uint64_t>(memory.totalram) * memory.mem_unit);
+      Quoted(Version()), Quoted(UtcNow()), Quoted(machine.kernel), Quoted(machine.cpu),
+      machine.cores, machine.memory_bytes);
   for (const std::string& limit : limits) text += (text.back() == '[' ? "" : ", ") + Quoted(limit);
   text += "]\nfiles:\n" + ListFiles(folder);
   WriteFileAtomically(folder / "manifest.yaml", text);
@@ -293,9 +227,10 @@ void RecordRun(const CampaignConfig& campaign, const RunPlan& plan, const std::s
     }
   }
   workload->WaitReady(kReadyTimeoutNs);
-  std::unique_ptr<Load> load;
+  std::unique_ptr<LoadProcess> load;
   if (const auto endpoint = workload->endpoint()) {
-    load = std::make_unique<Load>(campaign.load, *endpoint, *cluster, LoadSeed(plan), folder);
+    load = std::make_unique<LoadProcess>(campaign.load, *endpoint, *cluster, LoadSeed(plan),
+                                         folder / "load.jsonl", folder / "logs");
   }
   const auto summary =
       InjectFaults(plan, *cluster, *session, *workload, load.get(), folder, progress);

@@ -58,6 +58,28 @@ void BM_NvtxPair(benchmark::State& state) {
 }
 BENCHMARK(BM_NvtxPair)->ArgName("level")->Arg(TELLER_LEVEL_OFF)->Arg(TELLER_LEVEL_RANGES);
 
+/// The same in a library whose NVTX has found an empty tool (1), or none (0).
+void BM_NvtxPairUnobserved(benchmark::State& state) {
+  const bool tool = state.range(0) != 0;
+  const char* library = tool ? TELLER_NVTX_LOOP_EMPTY : TELLER_NVTX_LOOP_BARE;
+  const char* held = std::getenv("NVTX_INJECTION64_PATH");
+  const std::string before = held == nullptr ? "" : held;
+  tool ? setenv("NVTX_INJECTION64_PATH", library, 1) : unsetenv("NVTX_INJECTION64_PATH");
+  void* opened = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  const auto run =
+      opened == nullptr
+          ? nullptr
+          : reinterpret_cast<int64_t (*)(int64_t)>(dlsym(opened, "TellerRunNvtxPairs"));
+  if (run == nullptr) return state.SkipWithError("the library with NVTX could not be opened");
+  run(1);  // NVTX looks for its tool
+  before.empty() ? unsetenv("NVTX_INJECTION64_PATH")
+                 : setenv("NVTX_INJECTION64_PATH", before.c_str(), 1);
+  constexpr int64_t kPairs = 10'000;
+  for (auto _ : state) state.SetIterationTime(static_cast<double>(run(kPairs)) / 1e9);
+  state.SetItemsProcessed(static_cast<int64_t>(state.iterations()) * kPairs);
+}
+BENCHMARK(BM_NvtxPairUnobserved)->ArgName("tool")->Arg(0)->Arg(1)->UseManualTime();
+
 /// A function of the library that holds torch.
 template <typename Function>
 Function OperatorLoop(benchmark::State& state, const char* name) {
