@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 
@@ -62,20 +63,17 @@ struct Interval {
   int64_t n = 0;
 };
 
-/// `statistic` of what a resampling draws; the first call is of everything, once each.
-Interval Bootstrap(
-    int64_t n, uint64_t seed,
-    const std::function<double(const std::function<std::size_t(std::size_t)>&)>& of) {
-  bool first = true;
-  Random random(seed);
-  std::size_t next = 0;
-  const auto pick = [&](std::size_t count) {
-    return first ? next++ % count
-                 : static_cast<std::size_t>(random.UniformInt(0, static_cast<int64_t>(count) - 1));
-  };
-  Interval interval{.value = of(pick), .n = n};
+/// Which of `count` items a resampling draws at position `i`.
+using Pick = std::function<std::size_t(std::size_t i, std::size_t count)>;
+
+/// A statistic of everything, and the middle 95 % of the same of resamplings.
+Interval Bootstrap(int64_t n, uint64_t seed, const std::function<double(const Pick&)>& of) {
+  Interval interval{.value = of([](std::size_t i, std::size_t) { return i; }), .n = n};
   if (n < 2 || std::isnan(interval.value)) return interval;
-  first = false;
+  Random random(seed);
+  const Pick pick = [&](std::size_t, std::size_t count) {
+    return static_cast<std::size_t>(random.UniformInt(0, static_cast<int64_t>(count) - 1));
+  };
   std::vector<double> drawn;
   for (int i = 0; i < kResamples; ++i) drawn.push_back(of(pick));
   std::erase_if(drawn, [](double value) { return std::isnan(value); });
@@ -102,9 +100,9 @@ Interval RatioWithinBlocks(const Stretches& mode, const Stretches& off,
     if (std::isfinite(ratio)) ratios.push_back(ratio);
   }
   if (ratios.empty()) return {};
-  return Bootstrap(static_cast<int64_t>(ratios.size()), seed, [&](const auto& pick) {
+  return Bootstrap(static_cast<int64_t>(ratios.size()), seed, [&](const Pick& pick) {
     std::vector<double> drawn;
-    for (std::size_t i = 0; i < ratios.size(); ++i) drawn.push_back(ratios[pick(ratios.size())]);
+    for (std::size_t i = 0; i < ratios.size(); ++i) drawn.push_back(ratios[pick(i, ratios.size())]);
     return MedianOf(std::move(drawn));
   });
 }
@@ -129,15 +127,16 @@ Interval RatioOfStarts(const Stretches& attached, const Stretches& bare,
     if (other != theirs.end()) pairs.emplace_back(&values, &other->second);
   }
   if (pairs.empty()) return {};
-  return Bootstrap(static_cast<int64_t>(pairs.size()), seed, [&](const auto& pick) {
+  return Bootstrap(static_cast<int64_t>(pairs.size()), seed, [&](const Pick& pick) {
     const auto draw = [&](const std::vector<double>& values) {
       std::vector<double> drawn;
-      for (std::size_t i = 0; i < values.size(); ++i) drawn.push_back(values[pick(values.size())]);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        drawn.push_back(values[pick(i, values.size())]);
       return MedianOf(std::move(drawn));
     };
     std::vector<double> ratios;
     for (std::size_t i = 0; i < pairs.size(); ++i) {
-      const auto& [own, other] = pairs[pick(pairs.size())];
+      const auto& [own, other] = pairs[pick(i, pairs.size())];
       ratios.push_back(draw(*own) / draw(*other));
     }
     return MedianOf(std::move(ratios));
@@ -250,11 +249,12 @@ std::string OverheadTable(const std::vector<Cell>& cells) {
       return Print(Find(cells, cell.row, metric), format);
     };
     const Cell* ratio = Find(cells, cell.row, "tpot_ratio");
-    table.AddRow({cell.row.at("workload"), std::to_string(cell.row.at("concurrency").get<int>()),
-                  cell.row.at("mode"), text("tpot_ms", "{:.3f}"), text("tpot_ratio", "{:.4f}"),
-                  text("ttft_ratio", "{:.3f}"), text("tokens_ratio", "{:.4f}"),
-                  text("drain_cpu", "{:.4f}"), text("pool_mib", "{:.1f}"),
-                  ratio == nullptr ? "" : std::to_string(ratio->n)});
+    table.AddRow({cell.row.at("workload").get<std::string>(),
+                  std::to_string(cell.row.at("concurrency").get<int>()),
+                  cell.row.at("mode").get<std::string>(), text("tpot_ms", "{:.3f}"),
+                  text("tpot_ratio", "{:.4f}"), text("ttft_ratio", "{:.3f}"),
+                  text("tokens_ratio", "{:.4f}"), text("drain_cpu", "{:.4f}"),
+                  text("pool_mib", "{:.1f}"), ratio == nullptr ? "" : std::to_string(ratio->n)});
   }
   return table.ToText();
 }
