@@ -46,6 +46,8 @@ std::vector<std::string> ProfilerOverrides(const std::filesystem::path& path,
   const auto workloads = config::Node::Load(path, overrides).Get("workloads").Items();
   for (std::size_t i = 0; i < workloads.size(); ++i) {
     if (workloads[i].Get("workload").Get("kind").AsString() != "vllm") continue;
+    // It takes one profiler: the one that names steps gives way to the one that is measured.
+    all.push_back(fmt::format("workloads.{}.workload.annotate=false", i));
     all.push_back(
         fmt::format(R"(workloads.{}.workload.arguments=[--profiler-config, '{{"profiler":"torch",)"
                     R"("torch_profiler_dir":"{}","torch_profiler_with_stack":false,)"

@@ -13,6 +13,7 @@
 #include "src/core/clock.h"
 #include "src/core/error.h"
 #include "src/core/interrupt.h"
+#include "src/workload/launch/http_post.h"
 #include "src/workload/launch/program.h"
 
 namespace teller::experiment {
@@ -84,19 +85,8 @@ class HttpSwitch final : public ProfilerSwitch {
       : cluster_(cluster), endpoint_(endpoint), folder_(folder) {}
 
   void Set(bool on) override {
-    const std::string script = fmt::format(
-        "import urllib.request as u; u.urlopen(u.Request('{}/{}_profile', b''), timeout=60)",
-        endpoint_.url, on ? "start" : "stop");
-    const auto post = cluster_.node(endpoint_.node)
-                          .Spawn({.argv = {"python3", "-c", script},
-                                  .stdout_file = "/dev/null",
-                                  .stderr_file = "/dev/null"});
-    const auto status = post->Wait(kPatienceNs);
-    ThrowIfInterrupted();
-    if (!status || status->ShellCode() != 0) {
-      throw DeviceError(fmt::format("{}/{}_profile did not answer with success", endpoint_.url,
-                                    on ? "start" : "stop"));
-    }
+    launch::PostFrom(cluster_.node(endpoint_.node),
+                     fmt::format("{}/{}_profile", endpoint_.url, on ? "start" : "stop"));
     if (!on) RemoveTraces();
   }
 

@@ -33,6 +33,14 @@ std::vector<Stay> StaysOf(std::vector<RequestMark> marks) {
   return stays;
 }
 
+/// 'cmpl-ID-0', the first prompt of a completion, is of the request 'cmpl-ID'.
+std::string_view WithoutPromptNumber(std::string_view id) {
+  const std::size_t dash = id.rfind('-');
+  const bool numbered = id.starts_with("cmpl-") && dash > 4 && id.size() - dash <= 4 &&
+                        id.find_first_not_of("0123456789", dash + 1) == std::string_view::npos;
+  return numbered ? id.substr(0, dash) : id;
+}
+
 }  // namespace
 
 std::optional<RequestMark> ParseRequestMark(std::string_view name, int64_t time_ns) {
@@ -46,6 +54,20 @@ std::optional<RequestMark> ParseRequestMark(std::string_view name, int64_t time_
   if (event == "finish" || event == "abort" || event == "preempt")
     return RequestMark{time_ns, RequestEvent::kLeave, id};
   return std::nullopt;
+}
+
+std::optional<RequestMark> ParseRequestLine(std::string_view line, int64_t time_ns) {
+  constexpr std::string_view kReceived = "Received request ", kGenerated = "Generated response ";
+  const bool received = line.find(kReceived) != std::string_view::npos;
+  const std::string_view begins_with = received ? kReceived : kGenerated;
+  const std::size_t found = line.find(begins_with);
+  if (found == std::string_view::npos) return std::nullopt;
+  std::string_view rest = line.substr(found + begins_with.size());
+  const std::string_view id = rest.substr(0, rest.find_first_of(" :"));
+  rest.remove_prefix(id.size());
+  if (id.empty() || rest.empty() || rest.starts_with(" (streaming delta)")) return std::nullopt;
+  return RequestMark{time_ns, received ? RequestEvent::kRun : RequestEvent::kLeave,
+                     std::string(WithoutPromptNumber(id))};
 }
 
 void AssignRequests(std::vector<RequestMark> marks, std::span<StepForest> steps) {

@@ -24,6 +24,11 @@ struct RequestMark {
 /// Nothing: another mark.
 std::optional<RequestMark> ParseRequestMark(std::string_view name, int64_t time_ns);
 
+/// The same of a log line: vLLM's 'Received request ID: ...' and, once it is answered, 'Generated
+/// response ID ...' (--enable-log-requests --enable-log-outputs). The id is that of the API server:
+/// without the number that a prompt of several has in the engine.
+std::optional<RequestMark> ParseRequestLine(std::string_view line, int64_t time_ns);
+
 /// Gives every step that has no requests yet those that ran during it: from their 'run' to their
 /// leaving.
 void AssignRequests(std::vector<RequestMark> marks, std::span<StepForest> steps);

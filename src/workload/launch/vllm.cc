@@ -9,6 +9,7 @@
 
 #include "src/cluster/process_table.h"
 #include "src/core/error.h"
+#include "src/workload/launch/http_post.h"
 #include "src/workload/launch/ranked_workload.h"
 
 namespace teller::launch {
@@ -40,6 +41,7 @@ class Vllm : public RankedWorkload {
     if (const auto scopes = part.Find("scopes")) scopes_ = scopes->AsChoice(kScopes);
     if (const auto parallel = part.Find("parallel")) parallel->Read("tensor", tensor_, 1, 64);
     if (const auto engine = part.Find("engine")) ReadEngine(*engine);
+    part.Read("annotate", annotate_);
     part.Read("arguments", arguments_);
     if (const auto environment = part.Find("environment")) {
       for (const auto& [name, value] : environment->Entries())
@@ -51,7 +53,9 @@ class Vllm : public RankedWorkload {
 
   int ranks() const override { return tensor_; }
   int nodes() const override { return tensor_; }
-  StepPatterns steps() const override { return {.range = "gpu_model_runner: forward"}; }
+  StepPatterns steps() const override {
+    return {.range = annotate_ ? "execute_context_*" : "gpu_model_runner: forward"};
+  }
 
   void CheckAvailable() const override {
     const auto program = venv_ / "bin" / "vllm";
@@ -69,7 +73,8 @@ class Vllm : public RankedWorkload {
     const int master_port = ChoosePort(cluster, kMasterPort);
     // Sockets and caches go where they vanish with the run.
     const auto scratch = cluster.run_dir() / "vllm";
-    std::filesystem::create_directories(scratch);
+    profiler_folder_ = scratch / "profiler";
+    std::filesystem::create_directories(profiler_folder_);
     for (int rank = 0; rank < tensor_; ++rank) {
       cluster::Node& node = cluster.node(static_cast<std::size_t>(rank) % cluster.size());
       Launch(fmt::format("rank {}", rank), node,
@@ -86,6 +91,8 @@ class Vllm : public RankedWorkload {
   void WaitReady(int64_t timeout_ns) override {
     RankedWorkload::WaitReady(timeout_ns);
     for (int rank = 0; rank < tensor_; ++rank) workers_.push_back(FindWorker(rank));
+    // Steps get their range, 'execute_context_A(B)_generation_C(D)', once the profiler has started.
+    if (annotate_) PostFrom(*launched().front().node, endpoint_->url + "/start_profile");
   }
 
   std::optional<Endpoint> endpoint() const override { return endpoint_; }
@@ -140,11 +147,22 @@ class Vllm : public RankedWorkload {
                                      std::to_string(master_port)};
     if (rank == 0) {
       argv.insert(argv.end(), {"--host", "127.0.0.1", "--port", std::to_string(http_port_)});
+      if (annotate_) argv.insert(argv.end(), {"--enable-log-requests", "--enable-log-outputs"});
     } else {
       argv.push_back("--headless");
     }
+    if (annotate_) argv.insert(argv.end(), {"--profiler-config", IdleProfiler()});
     argv.insert(argv.end(), arguments_.begin(), arguments_.end());
     return argv;
+  }
+
+  /// vLLM names its steps only with a profiler configured and started. This one waits for ever,
+  /// which its documentation calls completely off, so that nothing but the names comes of it.
+  std::string IdleProfiler() const {
+    return fmt::format(
+        R"({{"profiler":"torch","torch_profiler_dir":"{}","torch_profiler_activities":["CPU"],)"
+        R"("torch_profiler_with_stack":false,"ignore_frontend":true,"wait_iterations":2000000000}})",
+        profiler_folder_.string());
   }
 
   std::map<std::string, std::string> Variables(const cluster::Node& node,
@@ -193,6 +211,8 @@ class Vllm : public RankedWorkload {
   std::filesystem::path model_path_;
   std::string weights_ = "dummy", dtype_ = "bfloat16", scopes_ = "nvtx";
   int tensor_ = 2, max_requests_ = 8, max_length_ = 512, kv_cache_gib_ = 1, seed_ = 0;
+  bool annotate_ = true;
+  std::filesystem::path profiler_folder_;
   std::vector<std::string> arguments_;
   std::map<std::string, std::string> environment_;
   int http_port_ = kHttpPort;

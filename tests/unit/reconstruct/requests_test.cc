@@ -16,6 +16,21 @@ TEST(RequestsTest, ReadsMarks) {
   EXPECT_FALSE(ParseRequestMark("other", 5));
 }
 
+TEST(RequestsTest, ReadsLinesOfTheApiServer) {
+  const auto received = ParseRequestLine(
+      "(APIServer pid=7) INFO 12-01 12:00:00 Received request cmpl-ab-1-0: params: ...", 5);
+  EXPECT_EQ(received->id, "cmpl-ab-1");
+  EXPECT_EQ(received->event, RequestEvent::kRun);
+  const auto done =
+      ParseRequestLine("Generated response cmpl-ab-1 (streaming complete): output: '...'", 9);
+  EXPECT_EQ(done->id, "cmpl-ab-1");
+  EXPECT_EQ(done->event, RequestEvent::kLeave);
+  EXPECT_EQ(ParseRequestLine("Received request chatcmpl-7: params", 5)->id, "chatcmpl-7");
+  EXPECT_FALSE(ParseRequestLine("Generated response a (streaming delta): output: 'x'", 5));
+  EXPECT_FALSE(ParseRequestLine("Received request ", 5));
+  EXPECT_FALSE(ParseRequestLine("nothing of that kind", 5));
+}
+
 // a: in steps 0 and 1, preempted during 1, back in 3. b: from step 1 to the end. Marks come in any
 // order.
 TEST(RequestsTest, ARequestIsInTheStepsBetweenItsMarks) {
