@@ -7,6 +7,7 @@
 #include "src/reconstruct/log_clock.h"
 #include "src/reconstruct/log_line.h"
 #include "src/reconstruct/log_time.h"
+#include "src/reconstruct/requests.h"
 
 namespace teller::reconstruct {
 namespace {
@@ -138,6 +139,19 @@ StatedClock ClockOfStatedTimes(std::span<const trace::LogLine> lines, const RunF
   return StatedClock(run.steps.front().begin_ns, run.steps.back().end_ns, without_zone);
 }
 
+/// Steps of engines whose ranges name no request get them from what the API server logs.
+void FollowRequests(std::span<const trace::LogLine> lines, const ReadingClock& clock,
+                    RunForest& run, std::map<std::string, int64_t>& stats) {
+  std::vector<RequestLine> found;
+  for (const trace::LogLine& line : lines) {
+    const auto time_ns = clock.BaseTime(line);
+    auto request = time_ns ? ParseRequestLine(line.text, *time_ns) : std::nullopt;
+    if (request) found.push_back(std::move(*request));
+  }
+  if (found.empty()) return;
+  stats["steps_of_other_requests"] = AssignLoggedRequests(std::move(found), run.steps);
+}
+
 }  // namespace
 
 void AttachLogs(std::span<const trace::LogLine> lines, std::span<const trace::ClockTriple> triples,
@@ -149,6 +163,7 @@ void AttachLogs(std::span<const trace::LogLine> lines, std::span<const trace::Cl
     return;
   }
   const ReadingClock reading(triples, alignment);
+  FollowRequests(lines, reading, run, stats);
   const StatedClock stated = ClockOfStatedTimes(lines, run);
   if (stated.zone_guessed()) stats["log_zone_guessed"] = 1;
   Attacher attacher(run, stats);
