@@ -172,6 +172,7 @@ void AddOverhead(CLI::App& bench) {
   overhead->add_option("experiment", options->config, "Experiment file")->capture_default_str();
   overhead->add_option("--set", options->overrides, "Override a key: a.b.c=value (repeatable)")
       ->allow_extra_args(false);
+  overhead->add_option("--workload", options->workload, "Only the workload of that name");
   overhead
       ->add_option("--output", options->output, "Results folder (metrics.json, table, figure, CSV)")
       ->capture_default_str();
@@ -228,6 +229,7 @@ void RunBenchMicro(const BenchMicroOptions& options) {
 void RunBenchOverhead(const BenchOverheadOptions& options) {
   const experiment::MetricsFile metrics = experiment::RunOverhead({.config = options.config,
                                                                    .overrides = options.overrides,
+                                                                   .workload = options.workload,
                                                                    .output = options.output,
                                                                    .limit_s = options.limit_s});
   for (const std::string& note : metrics.notes) LogWarning(note);

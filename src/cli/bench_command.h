@@ -16,6 +16,7 @@ struct BenchMicroOptions {
 struct BenchOverheadOptions {
   std::string config = "experiments/tracing_overhead.yaml";
   std::vector<std::string> overrides;
+  std::string workload;  ///< only the one of that name; empty: all
   std::string output = "results/tracing_overhead";
   double limit_s = 0;  ///< of the whole; 0: as the file says
   bool json = false;

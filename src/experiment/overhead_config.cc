@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "src/core/error.h"
+
 namespace teller::experiment {
 namespace {
 
@@ -78,6 +80,14 @@ double OverheadConfig::EstimatedSeconds() const {
   double seconds = 0;
   for (const OverheadWorkload& workload : workloads) seconds += SecondsOf(workload);
   return seconds;
+}
+
+void OverheadConfig::KeepOnly(const std::string& workload) {
+  std::string names;
+  for (const OverheadWorkload& known : workloads) names += (names.empty() ? "" : ", ") + known.name;
+  std::erase_if(workloads, [&](const OverheadWorkload& known) { return known.name != workload; });
+  if (workloads.empty())
+    throw ConfigError(fmt::format("no workload '{}'; there are: {}", workload, names));
 }
 
 void OverheadConfig::FitInto(double seconds) {

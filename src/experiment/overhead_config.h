@@ -41,6 +41,8 @@ struct OverheadConfig {
 
   /// Seconds on the wall that it takes.
   double EstimatedSeconds() const;
+  /// Leaves out all workloads but one. Throws ConfigError where there is none of that name.
+  void KeepOnly(const std::string& workload);
   /// Lessens the blocks, each workload's in the same proportion and to no less than 3, until the
   /// estimate is under `seconds`.
   void FitInto(double seconds);

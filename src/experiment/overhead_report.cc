@@ -318,6 +318,7 @@ MetricsFile RunOverhead(const OverheadOptions& options) {
   }
   const fs::path scratch = output / ".scratch";
   OverheadConfig config = LoadOverhead(options.config, options.overrides, scratch / "profiler");
+  if (!options.workload.empty()) config.KeepOnly(options.workload);
   if (options.limit_s > 0) config.FitInto(options.limit_s);
   fs::create_directories(scratch);
   LogInfo(fmt::format("{}: about {:.0f} s; nothing else should run on this machine", config.name,

@@ -28,6 +28,7 @@ std::string StretchesCsv(const std::vector<StretchMeasure>& stretches);
 struct OverheadOptions {
   std::filesystem::path config;
   std::vector<std::string> overrides;
+  std::string workload;  ///< only the one of that name; empty: all
   std::filesystem::path
       output;          ///< folder; gets metrics.json, stretches.csv, table.txt, figure.svg
   double limit_s = 0;  ///< of the whole; 0: what the file says

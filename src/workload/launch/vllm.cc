@@ -147,7 +147,7 @@ class Vllm : public RankedWorkload {
                                      std::to_string(master_port)};
     if (rank == 0) {
       argv.insert(argv.end(), {"--host", "127.0.0.1", "--port", std::to_string(http_port_)});
-      if (annotate_) argv.insert(argv.end(), {"--enable-log-requests", "--enable-log-outputs"});
+      if (annotate_) argv.push_back("--enable-log-requests");
     } else {
       argv.push_back("--headless");
     }
