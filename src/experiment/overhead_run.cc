@@ -53,7 +53,8 @@ std::vector<Request> ReadRequests(const fs::path& path) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     const auto json = nlohmann::json::parse(line, nullptr, false);
-    if (!json.is_object() || json.value("status", "") != "ok" || json.value("tpot_ns", -1) <= 0)
+    if (!json.is_object() || json.value("status", "") != "ok" ||
+        json.value("tpot_ns", int64_t{-1}) <= 0)
       continue;
     const int64_t begin_ns = json.at("begin_ns");
     requests.push_back({.begin_ns = begin_ns,

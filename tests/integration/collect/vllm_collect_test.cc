@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <map>
+#include <memory>
 #include <set>
 #include <thread>
 
@@ -53,7 +56,7 @@ class VllmCollectTest : public ::testing::Test {
     }
     workload_->WaitReady(240 * kSecond);
     const auto load = cluster_->node(0).Spawn(
-        {.argv = {launch::FindProgram("teller-load"), "--url", workload_->endpoint()->url,
+        {.argv = {launch::FindProgram("teller-load").string(), "--url", workload_->endpoint()->url,
                   "--model", "tiny", "--concurrency", "2", "--requests", "8", "--prompt-tokens",
                   "16", "--output-tokens", "12", "--output", (folder_ / "load.jsonl").string()},
          .stdout_file = folder_ / "load.out",
