@@ -31,7 +31,7 @@ enum TellerDropReason {
   TELLER_DROP_CUPTI_RECORDS = 7, /* CUPTI had no buffer, or says that it dropped them */
   TELLER_DROP_CUPTI_BUFFER = 8,  /* a buffer that could not be walked to its end */
   TELLER_DROP_CUPTI_UNTIMED = 9, /* device work that had not ended when it was flushed */
-  TELLER_DROP_SPOOL_FULL = 15, /* counted by the collector: its disk is full */
+  TELLER_DROP_SPOOL_FULL = 15,   /* counted by the collector: its disk is full */
   TELLER_DROP_COUNT = 16
 };
 

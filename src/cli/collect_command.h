@@ -12,8 +12,8 @@ struct CollectOptions {
   std::string output = "trace.h5";
   std::string level = "full";
   std::string sources = "nvtx,torch,cupti,cpu-stream";
-  bool shapes = false;           ///< keep the shapes of operators' inputs
-  std::string graphs = "nodes";  ///< CUDA graphs: an event a node, or 'whole'
+  bool shapes = false;              ///< keep the shapes of operators' inputs
+  std::string graphs = "nodes";     ///< CUDA graphs: an event a node, or 'whole'
   double duration_s = 0;            ///< 0: until the command ends
   uint64_t max_bytes = 0;           ///< of raw records and log lines; 0: no limit
   std::vector<std::string> follow;  ///< shell patterns of log files

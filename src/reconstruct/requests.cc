@@ -90,7 +90,7 @@ std::optional<RequestLine> ParseRequestLine(std::string_view line, int64_t time_
   const std::string_view id = rest.substr(0, rest.find_first_of(" :"));
   rest.remove_prefix(id.size());
   if (id.empty() || rest.empty() || rest.starts_with(" (streaming delta)")) return std::nullopt;
-  return RequestLine{time_ns, !received, std::string(WithoutPromptNumber(id)),
+  return RequestLine{time_ns, !received, std::string(received ? WithoutPromptNumber(id) : id),
                      received ? NumberBehind(rest, "max_tokens=") : 0};
 }
 
