@@ -89,6 +89,15 @@ TEST_F(CuptiTest, LinksKernelsToTheirLaunchesOnTheTraceClock) {
   EXPECT_EQ(collected.Named("Memcpy HtoD").at(0).bytes, 4096);
 }
 
+TEST_F(CuptiTest, MakesOneEventOfAGraphLaunchWhereAsked) {
+  const Collected collected = Collect("", "--graphs whole");
+  const auto graphs = collected.Named("CUDA Graph");
+  ASSERT_EQ(graphs.size(), 4u);
+  EXPECT_EQ(graphs[0].kind, trace::Kind::kGraph);
+  EXPECT_EQ(graphs[0].correlation, collected.Named("cuGraphLaunch").at(0).correlation);
+  EXPECT_EQ(collected.Named("add_one(float*)").size(), 40u);
+}
+
 TEST_F(CuptiTest, NamesThreadsAsTheKernelDoes) {
   const Collected collected = Collect();
   std::set<uint32_t> tracks;
