@@ -276,15 +276,21 @@ OverheadMeasures MeasureOverhead(
       const std::string note =
           fmt::format("{}, start {} {}", workload.name, number + 1, attached ? "attached" : "bare");
       progress(elapsed_s(), note);
-      EngineStart start(config, workload, attached, number, scratch);
-      for (const int64_t concurrency : workload.concurrency) {
-        const auto found = start.Run(static_cast<int>(concurrency), over, [&] {
-          progress(elapsed_s(), fmt::format("{}, concurrency {}", note, concurrency));
-        });
-        measures.stretches.insert(measures.stretches.end(), found.begin(), found.end());
+      try {
+        EngineStart start(config, workload, attached, number, scratch);
+        for (const int64_t concurrency : workload.concurrency) {
+          const auto found = start.Run(static_cast<int>(concurrency), over, [&] {
+            progress(elapsed_s(), fmt::format("{}, concurrency {}", note, concurrency));
+          });
+          measures.stretches.insert(measures.stretches.end(), found.begin(), found.end());
+        }
+      } catch (const DeviceError& error) {  // what the other starts have measured stands
+        measures.notes.push_back(fmt::format("{}: {}", note, error.what()));
       }
     }
   }
+  if (measures.stretches.empty() && !measures.notes.empty())
+    throw DeviceError(measures.notes.front());
   if (cut) {
     measures.notes.push_back(fmt::format(
         "the limit of {:.0f} s ended the run early: what is missing stands in n", limit_s));

@@ -33,8 +33,9 @@ struct OverheadMeasures {
 /// Runs every workload of the experiment: starts of the engine with and without the agent in random
 /// order; within an attached one, stretches of every mode in blocks of random order, all in one run
 /// of the engine and the load. Nothing else should run on the machine. Stops in good order when
-/// `limit_s` seconds are over; what is missing then is noted. Throws UnavailableError (an engine is
-/// absent), DeviceError (it died), Error when interrupted.
+/// `limit_s` seconds are over; what is missing then, or because a start failed, is noted. Throws
+/// UnavailableError (an engine is absent), DeviceError (every start failed), Error when
+/// interrupted.
 OverheadMeasures MeasureOverhead(
     const OverheadConfig& config, const std::filesystem::path& scratch, double limit_s,
     const std::function<void(double seconds, const std::string& note)>& progress);
