@@ -30,6 +30,7 @@ namespace teller::experiment {
 namespace fs = std::filesystem;
 namespace {
 
+constexpr double kMostBusyShare = .25;  // of all processors, before a campaign
 constexpr int64_t kReadyTimeoutNs = 120'000'000'000;
 constexpr int64_t kStopGraceNs = 5'000'000'000;
 constexpr double kOverheadS =
@@ -195,6 +196,12 @@ void CheckCampaignAvailable(const CampaignConfig& campaign) {
   workload->CheckAvailable();
   launch::FindProgram("teller-load");
   collect::FindAgentLibrary();
+  if (const double busy = MeasureBusyShare(); busy > kMostBusyShare) {
+    LogWarning(fmt::format(
+        "other work uses {:.0f} % of the processors: ranks will wait for it, and healthy "
+        "steps will look like faults; record a campaign on an idle machine",
+        100 * busy));
+  }
 }
 
 double RunSeconds(const RunPlan& plan) {

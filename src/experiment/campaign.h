@@ -23,7 +23,7 @@ struct RunPlan {
 std::vector<RunPlan> PlanRuns(const CampaignConfig& campaign);
 
 /// Throws UnavailableError where the engine, the load generator or the agent is absent (exit code
-/// 4).
+/// 4). Warns where other work keeps the processors busy.
 void CheckCampaignAvailable(const CampaignConfig& campaign);
 
 /// Seconds that a run takes on the wall: its plan plus what starting and finishing cost here.

@@ -15,4 +15,8 @@ struct Machine {
 
 Machine DescribeMachine();
 
+/// Share of all processors' time, 0 to 1, that was used in the next half second, by whomever; 0
+/// where /proc/stat cannot be read.
+double MeasureBusyShare();
+
 }  // namespace teller::experiment
