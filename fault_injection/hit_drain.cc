@@ -30,16 +30,16 @@ struct HitDrain::Ring {
   ~Ring() { teller_hits_unmap(hits); }
 };
 
-HitDrain::HitDrain(fs::path run_dir, TruthWriter& truth, RankId only_rank)
-    : run_dir_(std::move(run_dir)), truth_(truth), only_rank_(only_rank) {
+HitDrain::HitDrain(fs::path run_dir, TruthWriter& truth)
+    : run_dir_(std::move(run_dir)), truth_(truth) {
   thread_ = std::jthread([this](std::stop_token stop) { Follow(stop); });
 }
 
 HitDrain::~HitDrain() { Finish(); }
 
-void HitDrain::Expect(uint32_t plan_id, bool placebo) {
+void HitDrain::Expect(const PlannedFault& plan) {
   const std::lock_guard lock(mutex_);
-  placebo_[plan_id] = placebo;
+  expected_[plan.plan_id] = {.placebo = plan.placebo, .rank = plan.target.rank};
 }
 
 HitSums HitDrain::Sums(uint32_t plan_id) const {
@@ -91,22 +91,23 @@ bool HitDrain::DrainOnce() {
 }
 
 void HitDrain::Take(const Ring& ring, const TellerHit& hit) {
-  bool placebo = false;
+  Expected expected;
   {
     const std::lock_guard lock(mutex_);
-    if (!placebo_.contains(hit.plan_id)) {
+    const auto found = expected_.find(hit.plan_id);
+    if (found == expected_.end()) {
       ++strangers_;
       return;
     }
+    expected = found->second;
     HitSums& sums = sums_[hit.plan_id];
     ++sums.count;
-    placebo = placebo_.at(hit.plan_id);
-    if (!placebo) sums.delay_ns += hit.end_ns - hit.begin_ns;
+    if (!expected.placebo) sums.delay_ns += hit.end_ns - hit.begin_ns;
   }
-  if (placebo) return;
+  if (expected.placebo) return;
   truth_.Action({.plan_id = hit.plan_id,
                  .node = ring.node,
-                 .rank = hit.rank < 0 ? only_rank_ : RankId{hit.rank},
+                 .rank = hit.rank < 0 ? expected.rank : RankId{hit.rank},
                  .begin_ns = hit.begin_ns,
                  .end_ns = hit.end_ns,
                  .what = "delay",

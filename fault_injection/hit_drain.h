@@ -25,14 +25,14 @@ struct HitSums {
 /// placebo are counted only: its effect is zero by plan. One thread, from construction to Finish.
 class HitDrain {
  public:
-  /// `only_rank`: what hits of processes without a rank are said to be of.
-  HitDrain(std::filesystem::path run_dir, TruthWriter& truth, RankId only_rank = kNoRank);
+  HitDrain(std::filesystem::path run_dir, TruthWriter& truth);
   ~HitDrain();
   HitDrain(const HitDrain&) = delete;
   HitDrain& operator=(const HitDrain&) = delete;
 
-  /// Call before the plan's perturbation is switched on.
-  void Expect(uint32_t plan_id, bool placebo);
+  /// Call before the plan's perturbation is switched on. Hits of processes without a rank are said
+  /// to be of the plan's.
+  void Expect(const PlannedFault& plan);
   /// Takes what is there and stops. Hits that a killed process left half-written are counted as
   /// lost.
   void Finish();
@@ -41,6 +41,10 @@ class HitDrain {
 
  private:
   struct Ring;
+  struct Expected {
+    bool placebo;
+    RankId rank;
+  };
   void Follow(std::stop_token stop);
   void FindRings();
   bool DrainOnce();
@@ -49,10 +53,9 @@ class HitDrain {
 
   const std::filesystem::path run_dir_;
   TruthWriter& truth_;
-  const RankId only_rank_;
   std::map<std::string, std::unique_ptr<Ring>> rings_;  // by file; the thread's own
   mutable std::mutex mutex_;                            // guards what follows
-  std::unordered_map<uint32_t, bool> placebo_;
+  std::unordered_map<uint32_t, Expected> expected_;     // by plan id
   std::unordered_map<uint32_t, HitSums> sums_;
   int64_t lost_ = 0;
   int64_t strangers_ = 0;  // somebody else's entries of the control block

@@ -33,23 +33,27 @@ const FaultKind& KindOf(const PlannedFault& fault) {
   return *kind;
 }
 
-/// One moment of a plan at which something is switched.
+/// What may take long is done so long before a stretch.
+constexpr int64_t kLeadNs = 100'000'000;
+
+/// What is done at one moment of a plan; at the same time in this order.
+enum class Act { kEnd, kPrepare, kBegin };
 struct Moment {
   int64_t at_ns;
-  bool begin;
+  Act act;
   std::size_t fault;
 };
 
-/// Ends come before begins at the same time.
 std::vector<Moment> Moments(const Plan& plan) {
   std::vector<Moment> moments;
   for (std::size_t index = 0; index < plan.faults.size(); ++index) {
     const PlannedFault& fault = plan.faults[index];
-    moments.push_back({.at_ns = fault.begin_ns, .begin = true, .fault = index});
-    moments.push_back({.at_ns = fault.begin_ns + fault.length_ns, .begin = false, .fault = index});
+    moments.push_back({fault.begin_ns - kLeadNs, Act::kPrepare, index});
+    moments.push_back({fault.begin_ns, Act::kBegin, index});
+    moments.push_back({fault.begin_ns + fault.length_ns, Act::kEnd, index});
   }
   std::stable_sort(moments.begin(), moments.end(), [](const Moment& a, const Moment& b) {
-    return a.at_ns != b.at_ns ? a.at_ns < b.at_ns : a.begin < b.begin;
+    return a.at_ns != b.at_ns ? a.at_ns < b.at_ns : a.act < b.act;
   });
   return moments;
 }
@@ -62,7 +66,7 @@ struct Injector::State {
         ranks(std::move(the_ranks)),
         options(std::move(the_options)),
         truth(options.truth_path),
-        drain(options.run_dir, truth, options.any_rank ? ranks.front().rank : kNoRank) {
+        drain(options.run_dir, truth) {
     for (uint32_t slot = 0; slot < TELLER_PERTURBATIONS; ++slot) free_slots.insert(slot);
   }
 
@@ -70,6 +74,7 @@ struct Injector::State {
   struct Active {
     std::unique_ptr<Fault> fault;
     uint32_t slot;
+    int64_t ramp_until_ns;  ///< of the run; 0: at its full magnitude
   };
 
   const cluster::RankProcess& RankOf(const PlannedFault& fault) const {
@@ -100,24 +105,37 @@ struct Injector::State {
       NoteEndedRanks();
       truth.CheckWritten();
       if (MustEnd()) return false;
+      Ramp();
       const int64_t left_ns = begin_ns + at_ns - MonotonicNs();
       if (left_ns <= 0) return true;
       std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(left_ns, kSliceNs)));
     }
   }
 
-  void Begin(std::size_t index) {
+  /// Brings what is still growing to its size of now.
+  void Ramp() {
+    for (auto& [index, entry] : active) {
+      if (entry.ramp_until_ns == 0) continue;
+      const PlannedFault& fault = plan.faults[index];
+      const double left = static_cast<double>(entry.ramp_until_ns - (MonotonicNs() - begin_ns)) /
+                          static_cast<double>(fault.ramp_ns);
+      entry.fault->SetShare(std::clamp(1 - left, 0.0, 1.0));
+      if (left <= 0) entry.ramp_until_ns = 0;
+    }
+  }
+
+  void Prepare(std::size_t index) {
     const PlannedFault& fault = plan.faults[index];
     const cluster::RankProcess& process = RankOf(fault);
     if (ended.contains(process.rank)) return;
     TELLER_CHECK(!free_slots.empty());
     const uint32_t slot = *free_slots.begin();
     free_slots.erase(free_slots.begin());
-    drain.Expect(fault.plan_id, fault.placebo);
+    drain.Expect(fault);
     const FaultKind& kind = KindOf(fault);
-    truth.PlanLine(fault, kind.description(), process.node);
-    Active& entry = active[index] = {
-        .fault = kind.Make(
+    truth.PlanLine(fault, kind.description, process.node);
+    Active& entry = prepared[index] = {
+        .fault = kind.make(
             fault,
             {.ranks = ranks,
              .control = options.control,
@@ -128,11 +146,25 @@ struct Injector::State {
              .cluster = options.cluster,
              .truth = truth,
              .journal = *options.journal}),
-        .slot = slot};
+        .slot = slot,
+        .ramp_until_ns = fault.ramp_ns > 0 && !fault.placebo ? fault.begin_ns + fault.ramp_ns : 0};
+    entry.fault->Prepare();
+  }
+
+  void Begin(std::size_t index) {
+    const PlannedFault& fault = plan.faults[index];
+    const cluster::RankProcess& process = RankOf(fault);
+    auto entry = prepared.extract(index);
+    if (!entry) return;  // its rank had ended
+    if (ended.contains(process.rank)) {
+      free_slots.insert(entry.mapped().slot);
+      return;
+    }
     ++summary.stretches;
     if (fault.placebo) ++summary.placebos;
     truth.Stretch(/*begin=*/true, fault, process.node, NodeNow(process));
-    entry.fault->Apply();
+    active.insert(std::move(entry)).position->second.fault->Apply();
+    Ramp();
   }
 
   void End(std::size_t index) {
@@ -145,12 +177,14 @@ struct Injector::State {
     for (const Measure& measure : found->second.fault->Measures()) {
       truth.Measured(fault.plan_id, process.node, measure.name, measure.unit, measure.value);
     }
+    if (found->second.fault->Acted()) acted.insert(fault.plan_id);
     free_slots.insert(found->second.slot);
     active.erase(found);
     begun.push_back(index);
   }
 
   void EndAll() {
+    prepared.clear();
     while (!active.empty()) End(active.begin()->first);
   }
 
@@ -158,8 +192,10 @@ struct Injector::State {
   void SumUp() {
     for (const std::size_t index : begun) {
       const PlannedFault& fault = plan.faults[index];
-      if (!fault.placebo && truth.actions(fault.plan_id) == 0) ++summary.ineffective;
-      if (!KindOf(fault).description().needs_agent) continue;
+      const bool did_act = truth.actions(fault.plan_id) > 0 || acted.contains(fault.plan_id);
+      truth.Measured(fault.plan_id, RankOf(fault).node, "acted", "bool", did_act ? 1 : 0);
+      if (!fault.placebo && !did_act) ++summary.ineffective;
+      if (!KindOf(fault).description.needs_agent) continue;
       const HitSums sums = drain.Sums(fault.plan_id);
       const std::string& node = RankOf(fault).node;
       truth.Measured(fault.plan_id, node, "hits", "count", static_cast<double>(sums.count));
@@ -195,7 +231,17 @@ struct Injector::State {
     Calibrate();
     for (const Moment& moment : Moments(plan)) {
       if (!WaitUntil(moment.at_ns)) return;
-      moment.begin ? Begin(moment.fault) : End(moment.fault);
+      switch (moment.act) {
+        case Act::kEnd:
+          End(moment.fault);
+          break;
+        case Act::kPrepare:
+          Prepare(moment.fault);
+          break;
+        case Act::kBegin:
+          Begin(moment.fault);
+          break;
+      }
     }
     summary.completed = WaitUntil(plan.duration_ns);
   }
@@ -217,8 +263,10 @@ struct Injector::State {
   TruthWriter truth;
   HitDrain drain;
   std::set<uint32_t> free_slots;
-  std::map<std::size_t, Active> active;  // by index in the plan; undone by its destructors too
-  std::vector<std::size_t> begun;        // and ended again
+  std::map<std::size_t, Active> prepared;  // by index in the plan
+  std::map<std::size_t, Active> active;    // by index in the plan; undone by its destructors too
+  std::vector<std::size_t> begun;          // and ended again
+  std::set<uint32_t> acted;                // plans measured by the stretch that did something
   std::set<RankId> ended;
   std::map<RankId, double> healthy_cpu;  // processors used in the calibration window
   std::atomic<bool> stopped = false;
@@ -228,13 +276,24 @@ struct Injector::State {
 
 namespace {
 
+void CheckOverlaps(const PlannedFault& fault, std::span<const PlannedFault> all) {
+  for (const PlannedFault& other : all) {
+    const bool later = other.begin_ns >= fault.begin_ns + fault.length_ns;
+    const bool earlier = other.begin_ns + other.length_ns <= fault.begin_ns;
+    if (&other == &fault || later || earlier || !Conflict(fault, other)) continue;
+    throw ConfigError(fmt::format(
+        "plan: stretches {} ({}) and {} ({}) overlap and both need the {}", fault.stretch,
+        fault.kind, other.stretch, other.kind, KindOf(fault).description.resource));
+  }
+}
+
 /// Everything that can be refused before the run begins.
 void CheckPlan(const Plan& plan, std::span<const cluster::RankProcess> ranks,
                const InjectorOptions& options) {
   TELLER_CHECK(options.journal != nullptr);
   if (ranks.empty()) throw ConfigError("inject: there is no rank to inject into");
   for (const PlannedFault& fault : plan.faults) {
-    const KindDescription& kind = KindOf(fault).description();
+    const KindDescription& kind = KindOf(fault).description;
     const auto rank = static_cast<int32_t>(fault.target.rank);
     const bool found = std::any_of(ranks.begin(), ranks.end(), [&](const auto& process) {
       return process.rank == fault.target.rank;
@@ -258,7 +317,7 @@ void CheckPlan(const Plan& plan, std::span<const cluster::RankProcess> ranks,
                       "namespaces, or leave the kind out of the schedule",
                       fault.stretch, fault.kind));
     }
-    if (const std::string why = KindOf(fault).WhyUnavailable(); !why.empty()) {
+    if (const std::string why = KindOf(fault).why_unavailable(); !why.empty()) {
       throw UnavailableError(
           fmt::format("plan: stretch {} ({}): {}; leave the kind out of the schedule",
                       fault.stretch, fault.kind, why));
@@ -268,6 +327,7 @@ void CheckPlan(const Plan& plan, std::span<const cluster::RankProcess> ranks,
                                     fault.stretch, fault.begin_ns, fault.length_ns));
     }
   }
+  for (const PlannedFault& fault : plan.faults) CheckOverlaps(fault, plan.faults);
 }
 
 }  // namespace

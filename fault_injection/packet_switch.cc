@@ -33,7 +33,19 @@ bool IsTraffic(const std::vector<uint8_t>& frame) {
 
 }  // namespace
 
+bool LinkQueue::IsDown(int64_t now_ns) {
+  if (policy_.down_ns == 0) return false;
+  const auto up_ns = [this] { return random_.UniformInt(0, 2 * policy_.up_mean_ns); };
+  if (next_change_ns_ == 0) next_change_ns_ = now_ns + up_ns();
+  while (next_change_ns_ <= now_ns) {
+    down_ = !down_;
+    next_change_ns_ += down_ ? policy_.down_ns : up_ns();
+  }
+  return down_;
+}
+
 bool LinkQueue::Push(int64_t now_ns, std::vector<uint8_t> bytes) {
+  if (IsDown(now_ns)) return false;
   if (held_.size() >= kQueuePackets || (policy_.loss > 0 && random_.Bernoulli(policy_.loss)))
     return false;
   int64_t leaves_ns = now_ns + policy_.delay_ns;
@@ -120,6 +132,7 @@ void PacketSwitch::Receive(Port& port) {
       continue;
     }
     ++counts_.packets;
+    counts_.bytes += bytes;
     const int64_t now_ns = MonotonicNs();
     if (port.queue.Push(now_ns, std::move(packet))) continue;
     ++counts_.dropped;

@@ -19,6 +19,8 @@ struct LinkPolicy {
   int64_t jitter_ns = 0;        ///< plus uniform in [0, jitter_ns]; order is kept
   double loss = 0;              ///< probability that a packet is dropped
   double bytes_per_second = 0;  ///< rate; 0: no limit
+  int64_t down_ns = 0;          ///< everything is dropped for so long, again and again; 0: never
+  int64_t up_mean_ns = 0;       ///< between; uniform from 0 to twice that
 };
 
 /// One packet that waits.
@@ -43,8 +45,12 @@ class LinkQueue {
   bool empty() const { return held_.empty(); }
 
  private:
+  bool IsDown(int64_t now_ns);
+
   LinkPolicy policy_;
   Random random_;
+  bool down_ = false;
+  int64_t next_change_ns_ = 0;  // of down_; 0: no packet has come yet
   int64_t last_leaves_ns_ = 0;
   std::deque<HeldPacket> held_;
 };
@@ -52,6 +58,7 @@ class LinkQueue {
 /// What a switch did in one direction.
 struct LinkCounts {
   int64_t packets = 0;
+  int64_t bytes = 0;
   int64_t held = 0;
   int64_t held_ns = 0;  ///< sum over packets
   int64_t dropped = 0;

@@ -97,10 +97,16 @@ class Dealer {
 
   /// The next fault, the same until Pop: kind, level, target and placebo are set.
   const PlannedFault& Peek() {
-    if (!pending_) pending_ = Deal();
+    if (!pending_) {
+      pending_ = Deal();
+      left_ = kind_->repeat;
+    }
     return *pending_;
   }
-  void Pop() { pending_.reset(); }
+  void Pop() {
+    if (left_ > 0) --left_;
+    if (left_ == 0) pending_.reset();
+  }
   /// Of the fault peeked at.
   const ScheduledKind& kind() const { return *kind_; }
 
@@ -129,6 +135,7 @@ class Dealer {
   std::vector<CellDealer> cells_, placebo_cells_;
   const ScheduledKind* kind_ = nullptr;
   std::optional<PlannedFault> pending_;
+  int left_ = 0;  // stretches of the pending cell
 };
 
 int64_t DrawSteps(std::pair<int64_t, int64_t> range, double step_ms, Random& random) {
@@ -142,14 +149,36 @@ void DrawSizes(PlannedFault& fault, const ScheduledKind& scheduled, const Schedu
   const FaultKind* kind = FindKind(scheduled.kind);
   TELLER_CHECK(kind != nullptr);
   const auto level = static_cast<std::size_t>(fault.level);
-  const double step_us =
+  fault.step_us =
       random.LogUniform(scheduled.step_edges_us[level - 1], scheduled.step_edges_us[level]);
-  fault.magnitude = kind->Magnitude(step_us, scheduled, fault.target);
+  fault.magnitude = kind->magnitude(fault.step_us, scheduled, fault.target);
   const double dilation =
-      fault.placebo ? 1.0 : kind->Dilation(fault.magnitude, fault.target, schedule.step_ms);
+      fault.placebo ? 1.0 : kind->dilation(fault.magnitude, fault.target, schedule.step_ms);
   fault.begin_ns = begin_ns;
   fault.length_ns = DrawSteps(schedule.stretch_steps, schedule.step_ms * dilation, random);
   fault.seed = static_cast<uint32_t>(random.Next());
+  fault.ramp_ns = std::llround(static_cast<double>(fault.length_ns) * scheduled.ramp_share);
+}
+
+void Append(Plan& plan, int32_t stretch, PlannedFault fault) {
+  fault.plan_id = static_cast<uint32_t>(plan.faults.size());
+  fault.stretch = stretch;
+  plan.faults.push_back(std::move(fault));
+}
+
+/// A second fault for a stretch, from its begin: the next one dealt, where it gets on with the
+/// first.
+std::optional<PlannedFault> DrawOverlap(const PlannedFault& first, const Schedule& schedule,
+                                        Dealer& dealer, Random& random) {
+  if (schedule.overlap_share <= 0 || !random.Bernoulli(schedule.overlap_share)) return {};
+  PlannedFault second = dealer.Peek();
+  if (second.kind == first.kind || second.placebo || first.placebo || Conflict(first, second)) {
+    return {};
+  }
+  DrawSizes(second, dealer.kind(), schedule, first.begin_ns, random);
+  second.length_ns = first.length_ns;
+  dealer.Pop();
+  return second;
 }
 
 Plan DealRun(const Schedule& schedule, uint64_t seed, int run, Dealer& dealer) {
@@ -162,6 +191,8 @@ Plan DealRun(const Schedule& schedule, uint64_t seed, int run, Dealer& dealer) {
   const int64_t last_gap_ns =
       std::llround(static_cast<double>(schedule.gap_steps.first) * schedule.step_ms * 1e6);
   int64_t now_ns = schedule.calibration_ns;
+  Random overlaps(seed, "overlaps of run:" + std::to_string(run));
+  int32_t stretch = 0;
   // A run ends before the first fault that does not fit: the next run begins with that one.
   while (true) {
     const int64_t begin_ns = now_ns + DrawSteps(schedule.gap_steps, schedule.step_ms, random);
@@ -170,13 +201,22 @@ Plan DealRun(const Schedule& schedule, uint64_t seed, int run, Dealer& dealer) {
     now_ns = fault.begin_ns + fault.length_ns;
     if (now_ns + last_gap_ns > schedule.duration_ns) return plan;
     dealer.Pop();
-    fault.plan_id = static_cast<uint32_t>(plan.faults.size());
-    fault.stretch = static_cast<int32_t>(plan.faults.size());
-    plan.faults.push_back(std::move(fault));
+    auto second = DrawOverlap(fault, schedule, dealer, overlaps);
+    Append(plan, stretch, std::move(fault));
+    if (second) Append(plan, stretch, std::move(*second));
+    ++stretch;
   }
 }
 
 }  // namespace
+
+bool Conflict(const PlannedFault& a, const PlannedFault& b) {
+  const FaultKind *kind_a = FindKind(a.kind), *kind_b = FindKind(b.kind);
+  TELLER_CHECK(kind_a != nullptr && kind_b != nullptr);
+  const std::string_view resource = kind_a->description.resource;
+  if (resource.empty() || resource != kind_b->description.resource) return false;
+  return kind_a->description.needs_links || a.target.rank == b.target.rank;
+}
 
 std::vector<Plan> MakePlans(const Schedule& schedule, uint64_t seed, int runs) {
   Dealer dealer(schedule, seed);

@@ -43,6 +43,7 @@ FaultTarget ReadTarget(const config::Node& part, const KindDescription& kind) {
   if (target.culprit_symbol.ends_with('*')) target.culprit_symbol.pop_back();
   part.Read("culprit", target.culprit_symbol);
   part.Read("calls_per_step", target.calls_per_step, 0.001, 1e6);
+  part.Read("call_us", target.call_us, 0.001, 1e9);
   return target;
 }
 
@@ -87,17 +88,46 @@ std::array<double, 6> ReadEdges(const config::Node& part, const KindDescription&
 
 const FaultKind& ReadKindName(const config::Node& part) {
   std::vector<std::string_view> names;
-  for (const FaultKind* kind : AllKinds()) names.push_back(kind->description().name);
+  for (const FaultKind& kind : AllKinds()) names.push_back(kind.description.name);
   return *FindKind(part.Get("kind").AsChoice(names));
 }
 
+void ReadMode(const config::Node& part, const KindDescription& kind, ScheduledKind& scheduled) {
+  if (kind.modes.empty()) return;
+  scheduled.mode = kind.modes.front();
+  if (const auto mode = part.Find("mode")) scheduled.mode = mode->AsChoice(kind.modes);
+  if (scheduled.mode != kProportional) return;
+  for (const FaultTarget& target : scheduled.targets) {
+    if (target.call_us > 0) continue;
+    part.Fail(
+        fmt::format("target '{}' needs call_us: a delay in proportion to a call's own time is "
+                    "sized by what the call takes when healthy",
+                    target.symbol));
+  }
+}
+
+void ReadShape(const config::Node& part, const KindDescription& kind, ScheduledKind& scheduled) {
+  part.Read("repeat", scheduled.repeat, 1, 1000);
+  part.Read("ramp_share", scheduled.ramp_share, 0, 1);
+  if (scheduled.ramp_share > 0 && !kind.can_ramp) {
+    part.Get("ramp_share").Fail(fmt::format("{} is on or off: it cannot ramp", kind.name));
+  }
+}
+
 ScheduledKind ReadKind(const config::Node& part, int rank_count) {
-  const KindDescription& kind = ReadKindName(part).description();
+  const KindDescription& kind = ReadKindName(part).description;
+  if (kind.by_run) {
+    part.Get("kind").Fail(
+        fmt::format("{} is part of an engine's configuration: it is held for a run; name it under "
+                    "campaign.configuration",
+                    kind.name));
+  }
   ScheduledKind scheduled{.kind = std::string(kind.name),
                           .ranks = ReadRanks(part, rank_count),
                           .targets = ReadTargets(part, kind),
-                          .step_edges_us = ReadEdges(part, kind),
-                          .parameters = {}};
+                          .step_edges_us = ReadEdges(part, kind)};
+  ReadMode(part, kind, scheduled);
+  ReadShape(part, kind, scheduled);
   for (const KindParameter& parameter : kind.parameters) {
     double value = parameter.fallback;
     part.Read(parameter.name, value, parameter.low, parameter.high);
@@ -117,6 +147,7 @@ Schedule ReadSchedule(const config::Node& part, int rank_count) {
   part.Read("duration_s", duration_s, 0.001, kMaxDurationS);
   part.Read("step_ms", schedule.step_ms, 0.001, 60000);
   part.Read("placebo_share", schedule.placebo_share, 0, 0.9);
+  part.Read("overlap_share", schedule.overlap_share, 0, 1);
   schedule.calibration_ns = Seconds(calibration_s);
   schedule.duration_ns = Seconds(duration_s);
   schedule.stretch_steps = ReadStepRange(part, "stretch_steps", schedule.stretch_steps);
@@ -164,6 +195,7 @@ std::string Plan::ToJson() const {
                     {"symbol", fault.target.symbol},
                     {"begin_ns", fault.begin_ns},
                     {"length_ns", fault.length_ns}});
+    if (fault.ramp_ns > 0) list.back()["ramp_ns"] = fault.ramp_ns;
   }
   return nlohmann::json{{"seed", seed},
                         {"run", run},

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "fault_injection/fault_kind.h"
 #include "src/core/error.h"
@@ -19,32 +20,68 @@ using json =
 
 int32_t Number(RankId rank) { return static_cast<int32_t>(rank); }
 
+/// An errno value.
+int WriteAll(int fd, const std::string& text) {
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t written = write(fd, text.data() + done, text.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    done += static_cast<std::size_t>(written);
+  }
+  return 0;
+}
+
 json OrNull(const std::string& text) { return text.empty() ? json(nullptr) : json(text); }
 
 }  // namespace
 
 TruthWriter::TruthWriter(const std::filesystem::path& path) : path_(path) {
   fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
-  if (fd_ >= 0) return;
+  if (fd_ >= 0) {
+    writer_ = std::thread([this] { WriteWaiting(); });
+    return;
+  }
   const std::string message = fmt::format("truth {}: {}", path.string(), std::strerror(errno));
   if (errno == EEXIST) throw ConfigError(message + "; choose another output");
   throw DeviceError(message);
 }
 
-TruthWriter::~TruthWriter() { close(fd_); }
+TruthWriter::~TruthWriter() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  writer_.join();
+  close(fd_);
+}
 
 void TruthWriter::Append(const nlohmann::ordered_json& line) {
   const std::string text = line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-  const std::lock_guard lock(mutex_);
-  if (error_ != 0) return;
-  for (std::size_t done = 0; done < text.size();) {
-    const ssize_t written = write(fd_, text.data() + done, text.size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      error_ = errno;
-      return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (error_ != 0) return;
+    waiting_ += text;
+  }
+  changed_.notify_all();
+}
+
+void TruthWriter::WriteWaiting() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return !waiting_.empty() || closing_; });
+    if (waiting_.empty()) return;
+    const std::string text = std::exchange(waiting_, {});
+    writing_ = true;
+    lock.unlock();
+    const int error = WriteAll(fd_, text);
+    lock.lock();
+    writing_ = false;
+    if (error != 0) {
+      error_ = error;
+      waiting_.clear();
     }
-    done += static_cast<std::size_t>(written);
+    changed_.notify_all();
   }
 }
 
@@ -76,7 +113,7 @@ void TruthWriter::Header(const std::string& run_id, uint64_t seed,
   }
   Append({{"type", "header"},
           {"schema_name", "truth"},
-          {"schema_version", "1.0"},
+          {"schema_version", "1.1"},
           {"run_id", run_id},
           {"seed", seed},
           {"nodes", nodes}});
@@ -97,6 +134,7 @@ void TruthWriter::PlanLine(const PlannedFault& fault, const KindDescription& kin
           {"view", kind.view},
           {"placebo", fault.placebo},
           {"level", fault.level},
+          {"step_us", fault.step_us},
           {"magnitude", fault.magnitude},
           {"target",
            {{"rank", Number(target.rank)},
@@ -156,6 +194,8 @@ void TruthWriter::Lost(std::optional<uint32_t> plan_id, const std::string& node,
 
 void TruthWriter::Footer() {
   Append({{"type", "footer"}, {"complete", true}, {"actions", actions()}});
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return waiting_.empty() && !writing_; });
 }
 
 }  // namespace teller::fault_injection

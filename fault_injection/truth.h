@@ -1,5 +1,6 @@
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <mutex>
@@ -7,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <unordered_map>
 
 #include "fault_injection/schedule.h"
@@ -28,9 +30,9 @@ struct TruthAction {
   std::string where;  ///< 'inside', 'before', 'interval'
 };
 
-/// Appends truth.jsonl (docs/schema/truth.md). Thread-safe. A line that cannot be written (no
-/// space) is remembered and thrown by CheckWritten, so that whoever runs the plan can undo
-/// everything first.
+/// Appends truth.jsonl (docs/schema/truth.md). Thread-safe. A thread of its own writes: a disk that
+/// others keep busy never holds up a fault. A line that cannot be written (no space) is remembered
+/// and thrown by CheckWritten, so that whoever runs the plan can undo everything first.
 class TruthWriter {
  public:
   /// Throws ConfigError where the file exists, DeviceError where it cannot be made.
@@ -49,6 +51,7 @@ class TruthWriter {
                 const std::string& unit, double value);
   void Lost(std::optional<uint32_t> plan_id, const std::string& node, int64_t count,
             const std::string& reason);
+  /// Returns when everything is written, or could not be.
   void Footer();
 
   int64_t actions() const;  ///< of all plans
@@ -58,13 +61,18 @@ class TruthWriter {
 
  private:
   void Append(const nlohmann::ordered_json& line);
+  void WriteWaiting();
 
   const std::filesystem::path path_;
   int fd_ = -1;
-  mutable std::mutex mutex_;  // guards what follows, and keeps lines whole
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::string waiting_;  // whole lines
+  bool writing_ = false, closing_ = false;
   int64_t actions_ = 0;
   std::unordered_map<uint32_t, int64_t> plan_actions_;
   int error_ = 0;
+  std::thread writer_;
 };
 
 }  // namespace teller::fault_injection

@@ -23,9 +23,12 @@ class CpuQuota : public SampledFault {
   using SampledFault::SampledFault;
   ~CpuQuota() override { Undo(); }
 
-  void Apply() override {
+  void Prepare() override {
     cgroup_ = std::make_unique<cluster::CpuCgroup>(
-        context().run_id, "r" + std::to_string(Index(plan().target.rank)), context().journal);
+        context().run_id, "p" + std::to_string(plan().plan_id), context().journal);
+  }
+
+  void Apply() override {
     cgroup_->Add(target().pid);
     if (!plan().placebo) SetQuota();
     StartSampling("throttled");
@@ -58,45 +61,27 @@ class CpuQuota : public SampledFault {
   int64_t throttled_ns_ = 0;
 };
 
-class Kind : public FaultKind {
- public:
-  const KindDescription& description() const override { return description_; }
-
-  std::string WhyUnavailable() const override { return cluster::CpuCgroup::WhyUnavailable(); }
-
-  std::map<std::string, double> Magnitude(double step_us, const ScheduledKind& settings,
-                                          const FaultTarget&) const override {
-    const double healthy_us = settings.parameters.at(kStep) * 1000;
-    return {{kShare, healthy_us / (healthy_us + step_us)},
-            {kPeriod, settings.parameters.at(kPeriod)}};
-  }
-
-  double Dilation(const std::map<std::string, double>& magnitude, const FaultTarget&,
-                  double) const override {
-    return 1.0 / magnitude.at(kShare);
-  }
-
-  std::unique_ptr<Fault> Make(const PlannedFault& plan, FaultContext context) const override {
-    return std::make_unique<CpuQuota>(plan, context);
-  }
-
- private:
-  const KindDescription description_{
-      .name = "cpu_quota",
-      .family = "host",
-      .view = "horizontal",
-      .where = "interval",
-      .needs_agent = false,
-      .layers = {},
-      .step_edges_us = {120, 300, 750, 1900, 4700, 12000},
-      .parameters = {{kPeriod, 10, 1, 1000}, {kStep, 6, 0.01, 60000}}};
-};
+Magnitudes MagnitudeOf(double step_us, const ScheduledKind& settings, const FaultTarget&) {
+  const double healthy_us = settings.parameters.at(kStep) * 1000;
+  return {{kShare, healthy_us / (healthy_us + step_us)},
+          {kPeriod, settings.parameters.at(kPeriod)}};
+}
 
 }  // namespace
 
-const FaultKind& CpuQuotaKind() {
-  static const Kind kind;
-  return kind;
+FaultKind CpuQuotaKind() {
+  return {.description = {.name = "cpu_quota",
+                          .family = "host",
+                          .view = "horizontal",
+                          .where = "interval",
+                          .resource = "cgroup",
+                          .parameters = {{kPeriod, 10, 1, 1000}, {kStep, 6, 0.01, 60000}}},
+          .magnitude = MagnitudeOf,
+          .dilation = [](const Magnitudes& magnitude, const FaultTarget&,
+                         double) { return 1.0 / magnitude.at(kShare); },
+          .make = [](const PlannedFault& plan,
+                     FaultContext context) { return std::make_unique<CpuQuota>(plan, context); },
+          .why_unavailable = cluster::CpuCgroup::WhyUnavailable};
 }
 
 }  // namespace teller::fault_injection

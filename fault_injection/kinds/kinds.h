@@ -1,24 +1,23 @@
 #pragma once
 
+#include <vector>
+
 #include "fault_injection/fault_kind.h"
 
 namespace teller::fault_injection {
 
-const FaultKind& CollectiveDelayKind();   ///< collective_delay.cc
-const FaultKind& ProcessPauseKind();      ///< process_pause.cc
-const FaultKind& OperatorSlowdownKind();  ///< operator_slowdown.cc
+std::vector<FaultKind> AgentDelayKinds();     ///< agent_delay.cc
+std::vector<FaultKind> ConfigurationKinds();  ///< configuration.cc
 
-const FaultKind& LaunchDelayKind();     ///< launch_delay.cc
-const FaultKind& CopyDelayKind();       ///< copy_delay.cc
-const FaultKind& SyncDelayKind();       ///< sync_delay.cc
-const FaultKind& SchedulerStallKind();  ///< scheduler_stall.cc
-const FaultKind& TokenizerStallKind();  ///< tokenizer_stall.cc
-const FaultKind& CpuQuotaKind();        ///< cpu_quota.cc
-const FaultKind& CpuHogKind();          ///< cpu_hog.cc
+FaultKind CpuHogKind();          ///< cpu_hog.cc
+FaultKind CpuQuotaKind();        ///< cpu_quota.cc
+FaultKind MemoryPressureKind();  ///< memory_pressure.cc
+FaultKind ProcessPauseKind();    ///< process_pause.cc
 
-const FaultKind& LinkLatencyKind();    ///< link_latency.cc
-const FaultKind& LinkJitterKind();     ///< link_jitter.cc
-const FaultKind& LinkLossKind();       ///< link_loss.cc
-const FaultKind& LinkBandwidthKind();  ///< link_bandwidth.cc
+FaultKind LinkBandwidthKind();  ///< link_bandwidth.cc
+FaultKind LinkFlapKind();       ///< link_flap.cc
+FaultKind LinkJitterKind();     ///< link_jitter.cc
+FaultKind LinkLatencyKind();    ///< link_latency.cc
+FaultKind LinkLossKind();       ///< link_loss.cc
 
 }  // namespace teller::fault_injection

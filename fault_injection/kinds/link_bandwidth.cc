@@ -11,16 +11,15 @@ constexpr double kMessageBytes =
 
 }  // namespace
 
-const FaultKind& LinkBandwidthKind() {
-  static const LinkFaultKind kind(
-      "link_bandwidth",
-      [](double exchange_us) -> std::map<std::string, double> {
-        return {{"bytes_per_second", kMessageBytes / (exchange_us * 1e-6)}};
+FaultKind LinkBandwidthKind() {
+  return LinkFaultKind(
+      "link_bandwidth", {kExchangesPerStep},
+      [](double step_us, const Magnitudes& settings) -> Magnitudes {
+        return {{"bytes_per_second", kMessageBytes / (ExchangeUs(step_us, settings) * 1e-6)}};
       },
-      [](const std::map<std::string, double>& magnitude) {
+      [](const Magnitudes& magnitude) {
         return LinkPolicy{.bytes_per_second = magnitude.at("bytes_per_second")};
       });
-  return kind;
 }
 
 }  // namespace teller::fault_injection

@@ -2,19 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 
-#include "fault_injection/kinds/sampled_fault.h"
 #include "src/cluster/cluster.h"
 #include "src/cluster/network.h"
+#include "src/core/clock.h"
 #include "src/core/error.h"
 #include "src/core/log.h"
 
 namespace teller::fault_injection {
 namespace {
 
-constexpr char kExchanges[] = "exchanges_per_step";
 constexpr char kStep[] = "step_us";
+constexpr std::string_view kLinkResource = "link";
 
 class LinkFault : public Fault {
  public:
@@ -25,6 +27,9 @@ class LinkFault : public Fault {
   void Apply() override {
     cluster::Cluster& cluster = *context_.cluster;
     self_ = static_cast<std::size_t>(cluster.node(target_.node).index());
+    trip_before_us_ = cluster::RoundTripUs(cluster, self_);
+    retransmitted_ = -cluster::RetransmittedSegments(cluster.node(self_));
+    begin_ns_ = MonotonicNs();
     std::vector<PacketSwitch::Direction> directions;
     for (std::size_t peer = 0; peer < cluster.size(); ++peer) {
       if (peer != self_) Connect(peer, directions);
@@ -40,7 +45,10 @@ class LinkFault : public Fault {
 
   void Undo() noexcept override {
     if (switch_ == nullptr) return;
+    length_ns_ = MonotonicNs() - begin_ns_;
     try {
+      trip_us_ = cluster::RoundTripUs(*context_.cluster, self_);
+      retransmitted_ += cluster::RetransmittedSegments(context_.cluster->node(self_));
       if (moved_) MoveRoutes(/*to_switch=*/false);
     } catch (const Error& error) {
       LogWarning(fmt::format("{}: {}", plan_.kind,
@@ -54,14 +62,21 @@ class LinkFault : public Fault {
 
   std::vector<Measure> Measures() const override {
     const double held = static_cast<double>(counts_.held);
-    return {{.name = "packets", .unit = "count", .value = static_cast<double>(counts_.packets)},
-            {.name = "packets_held", .unit = "count", .value = held},
-            {.name = "hold_mean",
-             .unit = "ns",
-             .value = held > 0 ? static_cast<double>(counts_.held_ns) / held : 0},
-            {.name = "packets_dropped",
-             .unit = "count",
-             .value = static_cast<double>(counts_.dropped)}};
+    std::vector<Measure> measures = {
+        {.name = "packets", .unit = "count", .value = static_cast<double>(counts_.packets)},
+        {.name = "packets_held", .unit = "count", .value = held},
+        {.name = "hold_mean",
+         .unit = "ns",
+         .value = held > 0 ? static_cast<double>(counts_.held_ns) / held : 0},
+        {.name = "packets_dropped", .unit = "count", .value = static_cast<double>(counts_.dropped)},
+        {.name = "throughput",
+         .unit = "bytes/s",
+         .value = static_cast<double>(counts_.bytes) * 1e9 /
+                  static_cast<double>(std::max<int64_t>(1, length_ns_))},
+        {.name = "retransmits", .unit = "count", .value = static_cast<double>(retransmitted_)}};
+    if (trip_before_us_) measures.push_back({"round_trip_before", "us", *trip_before_us_});
+    if (trip_us_) measures.push_back({"round_trip", "us", *trip_us_});
+    return measures;
   }
 
  private:
@@ -124,41 +139,37 @@ class LinkFault : public Fault {
   const LinkPolicy policy_;
   std::size_t self_ = 0;
   bool moved_ = false;
+  // As the node's kernel sees its connections.
+  std::optional<double> trip_before_us_, trip_us_;
+  int64_t retransmitted_ = 0;
+  int64_t begin_ns_ = 0, length_ns_ = 0;
   std::unique_ptr<PacketSwitch> switch_;
   LinkCounts counts_;
 };
 
 }  // namespace
 
-LinkFaultKind::LinkFaultKind(std::string_view name, MagnitudeOf magnitude, PolicyOf policy)
-    : description_{.name = name,
-                   .family = "communication",
-                   .view = "horizontal",
-                   .where = "interval",
-                   .needs_agent = false,
-                   .needs_links = true,
-                   .layers = {},
-                   .step_edges_us = {120, 300, 750, 1900, 4700, 12000},
-                   .parameters = {{kExchanges, 9, 0.001, 1e6}}},
-      magnitude_(magnitude),
-      policy_(policy) {}
-
-std::map<std::string, double> LinkFaultKind::Magnitude(double step_us,
-                                                       const ScheduledKind& settings,
-                                                       const FaultTarget&) const {
-  std::map<std::string, double> magnitude =
-      magnitude_(step_us / settings.parameters.at(kExchanges));
-  magnitude[kStep] = step_us;
-  return magnitude;
-}
-
-double LinkFaultKind::Dilation(const std::map<std::string, double>& magnitude, const FaultTarget&,
-                               double step_ms) const {
-  return 1.0 + magnitude.at(kStep) / (step_ms * 1000);
-}
-
-std::unique_ptr<Fault> LinkFaultKind::Make(const PlannedFault& plan, FaultContext context) const {
-  return std::make_unique<LinkFault>(plan, context, policy_(plan.magnitude));
+FaultKind LinkFaultKind(std::string_view name, std::vector<KindParameter> settings,
+                        LinkMagnitude magnitude_of, LinkPolicyOf policy_of) {
+  return {.description = {.name = name,
+                          .family = "communication",
+                          .view = "horizontal",
+                          .where = "interval",
+                          .needs_links = true,
+                          .resource = kLinkResource,
+                          .parameters = std::move(settings)},
+          .magnitude =
+              [magnitude_of](double step_us, const ScheduledKind& settings, const FaultTarget&) {
+                Magnitudes magnitude = magnitude_of(step_us, settings.parameters);
+                magnitude[kStep] = step_us;
+                return magnitude;
+              },
+          .dilation = [](const Magnitudes& magnitude, const FaultTarget&,
+                         double step_ms) { return 1.0 + magnitude.at(kStep) / (step_ms * 1000); },
+          .make =
+              [policy_of](const PlannedFault& plan, FaultContext context) {
+                return std::make_unique<LinkFault>(plan, context, policy_of(plan.magnitude));
+              }};
 }
 
 }  // namespace teller::fault_injection

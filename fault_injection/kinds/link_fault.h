@@ -5,28 +5,23 @@
 
 namespace teller::fault_injection {
 
+/// Messages of a step that a link carries.
+inline constexpr KindParameter kExchangesPerStep = {"exchanges_per_step", 9, 0.001, 1e6};
+
+/// Recorded time of one exchange, in us.
+inline double ExchangeUs(double step_us, const Magnitudes& settings) {
+  return step_us / settings.at(std::string(kExchangesPerStep.name));
+}
+
+/// A magnitude by recorded time per step, in us, and the settings of the kind.
+using LinkMagnitude = Magnitudes (*)(double step_us, const Magnitudes& settings);
+/// What a magnitude means.
+using LinkPolicyOf = LinkPolicy (*)(const Magnitudes& magnitude);
+
 /// A kind that perturbs what one rank's node sends to every other node. For the stretch (or its
 /// placebo) the nodes' routes to each other are moved from their veth pair to a pair of TAP devices
 /// that a PacketSwitch connects, and back.
-class LinkFaultKind : public FaultKind {
- public:
-  /// One magnitude by recorded time per exchange, in us; and the policy it means.
-  using MagnitudeOf = std::map<std::string, double> (*)(double exchange_us);
-  using PolicyOf = LinkPolicy (*)(const std::map<std::string, double>& magnitude);
-
-  LinkFaultKind(std::string_view name, MagnitudeOf magnitude, PolicyOf policy);
-
-  const KindDescription& description() const override { return description_; }
-  std::map<std::string, double> Magnitude(double step_us, const ScheduledKind& settings,
-                                          const FaultTarget& target) const override;
-  double Dilation(const std::map<std::string, double>& magnitude, const FaultTarget& target,
-                  double step_ms) const override;
-  std::unique_ptr<Fault> Make(const PlannedFault& plan, FaultContext context) const override;
-
- private:
-  KindDescription description_;
-  MagnitudeOf magnitude_;
-  PolicyOf policy_;
-};
+FaultKind LinkFaultKind(std::string_view name, std::vector<KindParameter> settings,
+                        LinkMagnitude magnitude_of, LinkPolicyOf policy_of);
 
 }  // namespace teller::fault_injection

@@ -8,16 +8,15 @@
 
 namespace teller::fault_injection {
 
-const FaultKind& LinkJitterKind() {
-  static const LinkFaultKind kind(
-      "link_jitter",
-      [](double exchange_us) -> std::map<std::string, double> {
-        return {{"jitter_ns", std::round(2 * exchange_us * 1000)}};
+FaultKind LinkJitterKind() {
+  return LinkFaultKind(
+      "link_jitter", {kExchangesPerStep},
+      [](double step_us, const Magnitudes& settings) -> Magnitudes {
+        return {{"jitter_ns", std::round(2 * ExchangeUs(step_us, settings) * 1000)}};
       },
-      [](const std::map<std::string, double>& magnitude) {
+      [](const Magnitudes& magnitude) {
         return LinkPolicy{.jitter_ns = static_cast<int64_t>(magnitude.at("jitter_ns"))};
       });
-  return kind;
 }
 
 }  // namespace teller::fault_injection

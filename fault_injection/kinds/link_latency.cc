@@ -7,16 +7,15 @@
 
 namespace teller::fault_injection {
 
-const FaultKind& LinkLatencyKind() {
-  static const LinkFaultKind kind(
-      "link_latency",
-      [](double exchange_us) -> std::map<std::string, double> {
-        return {{"delay_ns", std::round(exchange_us * 1000)}};
+FaultKind LinkLatencyKind() {
+  return LinkFaultKind(
+      "link_latency", {kExchangesPerStep},
+      [](double step_us, const Magnitudes& settings) -> Magnitudes {
+        return {{"delay_ns", std::round(ExchangeUs(step_us, settings) * 1000)}};
       },
-      [](const std::map<std::string, double>& magnitude) {
+      [](const Magnitudes& magnitude) {
         return LinkPolicy{.delay_ns = static_cast<int64_t>(magnitude.at("delay_ns"))};
       });
-  return kind;
 }
 
 }  // namespace teller::fault_injection

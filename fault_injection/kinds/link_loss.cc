@@ -15,16 +15,16 @@ constexpr double kMostLoss = 0.1;
 
 }  // namespace
 
-const FaultKind& LinkLossKind() {
-  static const LinkFaultKind kind(
-      "link_loss",
-      [](double exchange_us) -> std::map<std::string, double> {
-        return {{"loss_probability", std::min(kMostLoss, exchange_us / kRetransmitUs)}};
+FaultKind LinkLossKind() {
+  return LinkFaultKind(
+      "link_loss", {kExchangesPerStep},
+      [](double step_us, const Magnitudes& settings) -> Magnitudes {
+        return {{"loss_probability",
+                 std::min(kMostLoss, ExchangeUs(step_us, settings) / kRetransmitUs)}};
       },
-      [](const std::map<std::string, double>& magnitude) {
+      [](const Magnitudes& magnitude) {
         return LinkPolicy{.loss = magnitude.at("loss_probability")};
       });
-  return kind;
 }
 
 }  // namespace teller::fault_injection

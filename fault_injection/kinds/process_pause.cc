@@ -6,13 +6,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
 
 #include "fault_injection/kinds/kinds.h"
-#include "fault_injection/kinds/sampled_fault.h"
+#include "fault_injection/kinds/pulses.h"
 #include "fault_injection/prompt_thread.h"
 #include "src/cluster/process_table.h"
 #include "src/core/clock.h"
@@ -21,23 +20,30 @@
 namespace teller::fault_injection {
 namespace {
 
-constexpr char kPulse[] = "pulse_ns";
-constexpr char kGapLow[] = "gap_low_ms";
-constexpr char kGapHigh[] = "gap_high_ms";
 constexpr std::chrono::microseconds kStopPoll(20);
+const PulseShape kShape = {.length_name = "pulse_ns", .gap_low_ms = 10, .gap_high_ms = 40};
 
 class ProcessPause : public Fault {
  public:
-  ProcessPause(const PlannedFault& plan, const cluster::RankProcess& target, FaultContext context)
-      : plan_(plan), target_(target), context_(context), random_(plan.seed) {}
+  ProcessPause(const PlannedFault& plan, FaultContext context)
+      : plan_(plan),
+        target_(TargetOf(plan, context)),
+        context_(context),
+        pulses_(plan, kShape),
+        random_(plan.seed) {}
   ~ProcessPause() override { Undo(); }
+
+  void Prepare() override {
+    context_.journal.RecordProcess(cluster::Change::kStopped, target_.pid);
+  }
 
   void Apply() override {
     pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, target_.pid, 0));
     if (pidfd_ < 0 || !cluster::IsAlive(target_.pid, target_.start_ticks)) return;  // it has ended
-    context_.journal.RecordProcess(cluster::Change::kStopped, target_.pid);
-    pulses_ = std::thread([this] { Pulse(); });
+    thread_ = std::thread([this] { Pulse(); });
   }
+
+  void SetShare(double share) override { pulses_.SetShare(share); }
 
   void Undo() noexcept override {
     {
@@ -45,7 +51,7 @@ class ProcessPause : public Fault {
       ending_ = true;
     }
     wake_.notify_all();
-    if (pulses_.joinable()) pulses_.join();
+    if (thread_.joinable()) thread_.join();
     if (pidfd_ >= 0) {
       Send(SIGCONT);
       close(pidfd_);
@@ -68,11 +74,8 @@ class ProcessPause : public Fault {
 
   /// Waits for the next pulse; false when the stretch is over.
   bool WaitGap() {
-    const double gap_ms =
-        random_.Uniform(plan_.magnitude.at(kGapLow), plan_.magnitude.at(kGapHigh));
     std::unique_lock lock(mutex_);
-    return !wake_.wait_for(lock, std::chrono::duration<double, std::milli>(gap_ms),
-                           [this] { return ending_; });
+    return !wake_.wait_for(lock, pulses_.Gap(random_), [this] { return ending_; });
   }
 
   /// Recorded from when the kernel says that the process stands still to before it is let go: never
@@ -83,7 +86,7 @@ class ProcessPause : public Fault {
     ++count_;
     const bool stopped = !plan_.placebo && WaitUntilStopped();
     const int64_t begin_ns = MonotonicNs();
-    WaitUntilNs(begin_ns + static_cast<int64_t>(plan_.magnitude.at(kPulse)));
+    WaitUntilNs(begin_ns + pulses_.LengthNs());
     const int64_t end_ns = MonotonicNs();
     const bool alive = Send(SIGCONT);
     if (stopped) Record(begin_ns, end_ns);
@@ -125,53 +128,27 @@ class ProcessPause : public Fault {
   const PlannedFault plan_;
   const cluster::RankProcess target_;
   FaultContext context_;
+  Pulses pulses_;
   Random random_;
   int pidfd_ = -1;
   int64_t count_ = 0, seen_ = 0;
   std::mutex mutex_;  // guards ending_
   std::condition_variable wake_;
   bool ending_ = false;
-  std::thread pulses_;
-};
-
-class Kind : public FaultKind {
- public:
-  const KindDescription& description() const override { return description_; }
-
-  std::map<std::string, double> Magnitude(double step_us, const ScheduledKind& settings,
-                                          const FaultTarget&) const override {
-    std::map<std::string, double> magnitude = settings.parameters;
-    magnitude[kPulse] = std::round(step_us * 1000.0);
-    return magnitude;
-  }
-
-  double Dilation(const std::map<std::string, double>& magnitude, const FaultTarget&,
-                  double) const override {
-    const double gap_ns = 0.5e6 * (magnitude.at(kGapLow) + magnitude.at(kGapHigh));
-    return 1.0 + magnitude.at(kPulse) / gap_ns;
-  }
-
-  std::unique_ptr<Fault> Make(const PlannedFault& plan, FaultContext context) const override {
-    return std::make_unique<ProcessPause>(plan, TargetOf(plan, context), context);
-  }
-
- private:
-  const KindDescription description_{
-      .name = "process_pause",
-      .family = "host",
-      .view = "horizontal",
-      .where = "interval",
-      .needs_agent = false,
-      .layers = {},
-      .step_edges_us = {120, 300, 750, 1900, 4700, 12000},
-      .parameters = {{kGapLow, 10, 1, 10000}, {kGapHigh, 40, 1, 10000}}};
+  std::thread thread_;
 };
 
 }  // namespace
 
-const FaultKind& ProcessPauseKind() {
-  static const Kind kind;
-  return kind;
+FaultKind ProcessPauseKind() {
+  return PulsedKind({.name = "process_pause",
+                     .family = "host",
+                     .view = "horizontal",
+                     .where = "interval",
+                     .resource = "process"},
+                    kShape, [](const PlannedFault& plan, FaultContext context) {
+                      return std::make_unique<ProcessPause>(plan, context);
+                    });
 }
 
 }  // namespace teller::fault_injection

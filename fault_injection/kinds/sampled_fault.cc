@@ -5,7 +5,6 @@
 
 #include "fault_injection/prompt_thread.h"
 #include "src/core/clock.h"
-#include "src/core/error.h"
 
 namespace teller::fault_injection {
 namespace {
@@ -15,14 +14,6 @@ constexpr std::chrono::milliseconds kPeriod(2);
 constexpr int64_t kLeastNs = 50'000;
 
 }  // namespace
-
-const cluster::RankProcess& TargetOf(const PlannedFault& plan, const FaultContext& context) {
-  const auto target =
-      std::find_if(context.ranks.begin(), context.ranks.end(),
-                   [&](const auto& process) { return process.rank == plan.target.rank; });
-  TELLER_CHECK(target != context.ranks.end());
-  return *target;
-}
 
 SampledFault::SampledFault(PlannedFault plan, FaultContext context)
     : plan_(std::move(plan)), context_(context), target_(TargetOf(plan_, context)) {}

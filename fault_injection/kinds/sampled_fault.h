@@ -8,9 +8,6 @@
 
 namespace teller::fault_injection {
 
-/// The process of a plan's rank; it is there (the injector checks before it makes a fault).
-const cluster::RankProcess& TargetOf(const PlannedFault& plan, const FaultContext& context);
-
 /// A fault whose record is a counter of the kernel, read every two milliseconds: each growth is an
 /// action that ends at the reading and is as long as the growth, never reaching back behind the
 /// action before. That period is the record's uncertainty. A placebo is sampled too and records

@@ -9,6 +9,7 @@
 #include "src/cli/info_command.h"
 #include "src/cli/inject_command.h"
 #include "src/cli/paper_command.h"
+#include "src/cli/publish_command.h"
 #include "src/cli/restore_command.h"
 #include "src/cli/run_command.h"
 #include "src/cli/tokenize_command.h"
@@ -26,6 +27,7 @@ void AddCommands(CLI::App& app, int& exit_code) {
   AddInfoCommand(app, exit_code);
   AddInjectCommand(app, exit_code);
   AddPaperCommand(app, exit_code);
+  AddPublishCommand(app);
   AddRestoreCommand(app);
   AddRunCommand(app);
   AddTokenizeCommand(app);

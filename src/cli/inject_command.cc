@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -36,11 +37,12 @@ using fault_injection::Plan;
 constexpr int kOwnFailure = 125;
 constexpr int kCannotStart = 126;
 constexpr int kNotFound = 127;
+constexpr std::size_t kMostTargets = 64;
 constexpr int64_t kGraceNs = 5'000'000'000;
 
-Plan ReadPlan(const InjectOptions& options) {
+Plan ReadPlan(const InjectOptions& options, std::size_t ranks) {
   const auto root = config::Node::Load(options.plan, options.overrides);
-  const auto schedule = fault_injection::ReadSchedule(root, /*rank_count=*/1);
+  const auto schedule = fault_injection::ReadSchedule(root, static_cast<int>(ranks));
   return fault_injection::MakePlans(schedule, options.seed, options.run + 1).back();
 }
 
@@ -79,29 +81,84 @@ void PrepareOutput(const InjectOptions& options) {
   std::filesystem::remove(options.output);
 }
 
-cluster::RankProcess FindTarget(const InjectOptions& options) {
-  const pid_t pid = *options.target;
+/// Throws ConfigError where there is no such process, or it is not ours to perturb.
+cluster::RankProcess CheckTarget(const InjectOptions& options, pid_t pid, std::size_t rank) {
   const auto stat = cluster::ReadProcessStat(pid);
   if (!stat || stat->state == 'Z') {
-    throw ConfigError(fmt::format("--target {}: there is no such process", pid));
+    throw ConfigError(fmt::format("inject: there is no process {}", pid));
   }
   struct stat owner = {};
   const std::string folder = fmt::format("/proc/{}", pid);
   if (::stat(folder.c_str(), &owner) == 0 && owner.st_uid != geteuid() && !options.any_user) {
     throw ConfigError(fmt::format(
-        "--target {}: the process belongs to user {}; give --any-user to perturb it all the same",
-        pid, owner.st_uid));
+        "inject: process {} belongs to user {}; give --any-user to perturb it all the same", pid,
+        owner.st_uid));
   }
-  return {.rank = RankId{0}, .node = "host", .pid = pid, .start_ticks = stat->start_ticks};
+  return {.rank = RankId{static_cast<int32_t>(rank)},
+          .node = "host",
+          .pid = pid,
+          .start_ticks = stat->start_ticks};
 }
 
-int InjectIntoTarget(const Plan& plan, const InjectOptions& options) {
-  const cluster::RankProcess target = FindTarget(options);
+std::vector<pid_t> ProcessesOfCgroup(const std::string& name) {
+  std::filesystem::path folder = std::filesystem::path("/sys/fs/cgroup") / name;
+  if (name.starts_with('/') && !name.starts_with("/sys/fs/cgroup/"))
+    folder = "/sys/fs/cgroup" + name;
+  std::ifstream file(folder / "cgroup.procs");
+  if (!file) {
+    throw ConfigError(
+        fmt::format("--cgroup {}: {} cannot be read", name, (folder / "cgroup.procs").string()));
+  }
+  std::vector<pid_t> pids;
+  for (pid_t pid; file >> pid;) pids.push_back(pid);
+  return pids;
+}
+
+std::vector<pid_t> ProcessesOfNode(const std::string& name) {
+  struct stat status = {};
+  const bool is_pid = name.find_first_not_of("0123456789") == std::string::npos;
+  const std::string path = is_pid ? fmt::format("/proc/{}/ns/net", name) : "/run/netns/" + name;
+  if (::stat(path.c_str(), &status) != 0)
+    throw ConfigError(fmt::format("--node {}: {}: {}", name, path, std::strerror(errno)));
+  if (status.st_ino == cluster::NamespaceInode(getpid(), "net"))
+    throw ConfigError(fmt::format("--node {}: that is this machine's own network", name));
+  std::vector<pid_t> pids;
+  for (const pid_t pid : cluster::AllProcesses()) {
+    if (cluster::NamespaceInode(pid, "net") == status.st_ino) pids.push_back(pid);
+  }
+  return pids;
+}
+
+/// The processes to perturb, in order of their pids; none where a command is to be started.
+std::vector<cluster::RankProcess> FindTargets(const InjectOptions& options) {
+  const int ways = (options.target ? 1 : 0) + (options.cgroup.empty() ? 0 : 1) +
+                   (options.node.empty() ? 0 : 1) + (options.command.empty() ? 0 : 1);
+  if (ways != 1 && !(options.dry_run && ways == 0)) {
+    throw ConfigError(
+        "inject: give one of --target PID, --cgroup PATH, --node NAME and -- COMMAND");
+  }
+  std::vector<pid_t> pids;
+  if (options.target) pids = {*options.target};
+  if (!options.cgroup.empty()) pids = ProcessesOfCgroup(options.cgroup);
+  if (!options.node.empty()) pids = ProcessesOfNode(options.node);
+  std::erase(pids, getpid());
+  if (pids.empty() && (!options.cgroup.empty() || !options.node.empty()))
+    throw ConfigError("inject: there is no process in it");
+  if (pids.size() > kMostTargets)
+    throw ConfigError(fmt::format("inject: {} processes, at most {}", pids.size(), kMostTargets));
+  std::sort(pids.begin(), pids.end());
+  std::vector<cluster::RankProcess> targets;
+  for (const pid_t pid : pids) targets.push_back(CheckTarget(options, pid, targets.size()));
+  return targets;
+}
+
+int InjectIntoTargets(const Plan& plan, const std::vector<cluster::RankProcess>& targets,
+                      const InjectOptions& options) {
   cluster::RestoreLeftovers(/*dry_run=*/false);
   const std::string run_id = NewRunId();
   cluster::Journal journal(run_id);
   const cluster::RunFolder folder(run_id, journal);
-  fault_injection::Injector injector(plan, {target},
+  fault_injection::Injector injector(plan, targets,
                                      {.run_id = run_id,
                                       .truth_path = options.output,
                                       .run_dir = folder.path(),
@@ -151,7 +208,7 @@ class CommandRun {
   std::map<std::string, std::string> PrepareAgent() {
     const bool needed =
         std::any_of(plan_.faults.begin(), plan_.faults.end(), [](const auto& fault) {
-          return fault_injection::FindKind(fault.kind)->description().needs_agent;
+          return fault_injection::FindKind(fault.kind)->description.needs_agent;
         });
     if (!needed) return {};
     const auto agent = collect::FindAgentLibrary();
@@ -202,6 +259,10 @@ void AddInjectCommand(CLI::App& app, int& exit_code) {
   command->add_option("plan", options->plan, "Fault schedule (configs/fault/*.yaml)")->required();
   command->add_option("command", options->command, "-- COMMAND to start and perturb");
   command->add_option("--target", options->target, "Pid of a process of yours that runs already");
+  command->add_option("--cgroup", options->cgroup,
+                      "All processes of a cgroup (path below /sys/fs/cgroup)");
+  command->add_option("--node", options->node,
+                      "All processes of a network namespace (its name, or a pid in it)");
   command->add_option("--output", options->output, "Where to write the truth")
       ->capture_default_str();
   command->add_option("--set", options->overrides, "Override a key of the schedule: key=value");
@@ -216,16 +277,14 @@ void AddInjectCommand(CLI::App& app, int& exit_code) {
 }
 
 int RunInject(const InjectOptions& options) {
-  const Plan plan = ReadPlan(options);
+  const std::vector<cluster::RankProcess> targets = FindTargets(options);
+  const Plan plan = ReadPlan(options, std::max<std::size_t>(1, targets.size()));
   if (options.dry_run) {
     PrintPlan(plan, options);
     return static_cast<int>(ExitCode::kDone);
   }
-  if (options.target.has_value() == !options.command.empty()) {
-    throw ConfigError("inject: give either --target PID or -- COMMAND");
-  }
   PrepareOutput(options);
-  if (options.target) return InjectIntoTarget(plan, options);
+  if (!targets.empty()) return InjectIntoTargets(plan, targets, options);
   return CommandRun(plan, options).Run();
 }
 

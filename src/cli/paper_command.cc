@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -22,9 +23,17 @@ struct Gaps {
   int64_t stale = 0;
 };
 
+/// Tables of what faults did (F1, ...) and of diagnosis (E0, ...) belong to different experiments.
+template <typename Item>
+bool IsOfFaults(const Item& item) {
+  return item.table.starts_with('F');
+}
+
 Gaps FindGaps(const std::vector<experiment::Cell>& cells) {
   Gaps gaps;
+  const bool of_faults = std::any_of(cells.begin(), cells.end(), IsOfFaults<experiment::Cell>);
   for (const experiment::TableLayout& layout : experiment::Layouts()) {
+    if (IsOfFaults(layout) != of_faults) continue;
     bool found = false;
     for (const experiment::Cell& cell : cells)
       found = found || (cell.table == layout.table && cell.value);

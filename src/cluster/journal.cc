@@ -124,7 +124,9 @@ Journal::~Journal() {
 
 void Journal::Append(const std::string& line) {
   const std::lock_guard lock(mutex_);
+  if (lines_.contains(line)) return;
   WriteSynced(fd_, line, path_);
+  lines_.insert(line);
 }
 
 void Journal::Record(Change change, std::string_view what, uint64_t start_ticks) {

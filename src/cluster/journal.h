@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -33,7 +34,9 @@ class Journal {
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  /// Call before the change. `start_ticks` of a process tells a reused pid. Throws DeviceError.
+  /// Call before the change. `start_ticks` of a process tells a reused pid. The line is synced to
+  /// disk, which may take long where others write; one that stands there already costs nothing.
+  /// Throws DeviceError.
   void Record(Change change, std::string_view what, uint64_t start_ticks = 0);
   void RecordProcess(Change change, pid_t pid);
   const std::filesystem::path& path() const { return path_; }
@@ -46,7 +49,8 @@ class Journal {
   std::filesystem::path path_;
   int fd_ = -1;
   bool keep_ = false;
-  std::mutex mutex_;  // guards fd_: lines are written whole
+  std::mutex mutex_;  // guards what follows, and fd_: lines are written whole
+  std::set<std::string> lines_;
 };
 
 /// Throws ConfigError where `run_id` is not 1 to 64 letters, digits, '-', '_' or '.', or begins

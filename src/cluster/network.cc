@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <sstream>
 
 #include "src/core/error.h"
 
@@ -11,6 +15,7 @@ namespace teller::cluster {
 namespace {
 
 constexpr int64_t kIpTimeoutNs = 20'000'000'000;
+constexpr int64_t kAskTimeoutNs = 2'000'000'000;
 
 std::string FirstLine(const std::filesystem::path& path) {
   std::ifstream file(path);
@@ -73,6 +78,47 @@ std::string ConfigureNode(Cluster& cluster, std::size_t node,
   std::filesystem::remove(batch);
   std::filesystem::remove(errors);
   return problem;
+}
+
+std::optional<double> RoundTripUs(Cluster& cluster, std::size_t node) {
+  const std::filesystem::path answer = cluster.run_dir() / fmt::format("ss-{}", node);
+  try {
+    const auto process = cluster.node(node).Spawn(
+        {.argv = {"ss", "-tinH", "state", "established", "dst", "10.77.0.0/16"},
+         .stdout_file = answer,
+         .stderr_file = answer});
+    if (!process->Wait(kAskTimeoutNs)) process->Stop(0);
+  } catch (const Error&) {
+    return std::nullopt;  // no `ss` here, or the node is going
+  }
+  std::vector<double> trips_us;
+  std::ifstream file(answer);
+  for (std::string word; file >> word;) {
+    if (word.starts_with("rtt:")) trips_us.push_back(std::atof(word.c_str() + 4) * 1000);
+  }
+  std::filesystem::remove(answer);
+  if (trips_us.empty()) return std::nullopt;
+  const auto middle = trips_us.begin() + static_cast<std::ptrdiff_t>(trips_us.size() / 2);
+  std::nth_element(trips_us.begin(), middle, trips_us.end());
+  return *middle;
+}
+
+int64_t RetransmittedSegments(const Node& node) {
+  std::ifstream file(fmt::format("/proc/{}/net/snmp", node.holder()));
+  std::vector<std::string> names;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("Tcp:")) continue;
+    std::istringstream words(line);
+    std::vector<std::string> row{std::istream_iterator<std::string>(words), {}};
+    if (names.empty()) {  // the first of the two lines names the columns
+      names = std::move(row);
+      continue;
+    }
+    const auto found = std::find(names.begin(), names.end(), "RetransSegs");
+    const auto column = static_cast<std::size_t>(found - names.begin());
+    return column < row.size() ? std::atoll(row[column].c_str()) : 0;
+  }
+  return 0;
 }
 
 }  // namespace teller::cluster

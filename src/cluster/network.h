@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,5 +26,12 @@ std::vector<std::string> IpCommands(const Cluster& cluster, std::size_t node);
 /// Runs the commands inside the node.  @return empty, or what went wrong
 std::string ConfigureNode(Cluster& cluster, std::size_t node,
                           const std::vector<std::string>& commands);
+
+/// Median round trip, in us, of the TCP connections of a node with other nodes, as its kernel has
+/// measured them lately (`ss`); nothing where there is none or it cannot be asked.
+std::optional<double> RoundTripUs(Cluster& cluster, std::size_t node);
+
+/// TCP segments that the node has sent again since it was made; 0 where that cannot be read.
+int64_t RetransmittedSegments(const Node& node);
 
 }  // namespace teller::cluster

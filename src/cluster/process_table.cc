@@ -1,6 +1,7 @@
 #include "src/cluster/process_table.h"
 
 #include <dirent.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -106,6 +107,41 @@ std::vector<pid_t> BusiestThreads(pid_t pid, std::size_t count) {
   std::vector<pid_t> busiest;
   for (const auto& [run_ns, thread] : threads) busiest.push_back(thread);
   return busiest;
+}
+
+std::vector<int> ProcessorsOf(pid_t pid) {
+  cpu_set_t set;
+  std::vector<int> processors;
+  if (sched_getaffinity(pid, sizeof set, &set) != 0) return processors;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(static_cast<unsigned>(cpu), &set)) processors.push_back(cpu);
+  }
+  return processors;
+}
+
+bool BindToProcessor(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<unsigned>(cpu), &set);
+  return sched_setaffinity(0, sizeof set, &set) == 0;
+}
+
+bool IsEnding(pid_t pid) {
+  constexpr uint64_t kKillBit = uint64_t{1} << (9 - 1);  // SIGKILL in a mask of signals
+  constexpr uint64_t kExiting = 0x4;                     // PF_EXITING of the kernel
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    const bool pending = line.starts_with("SigPnd:") || line.starts_with("ShdPnd:");
+    if (pending && (std::strtoull(line.c_str() + 7, nullptr, 16) & kKillBit) != 0) return true;
+  }
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  std::string line, skipped;
+  std::getline(stat, line);
+  std::istringstream rest(line.substr(line.rfind(')') + 1));
+  for (int field = 3; field < 9; ++field) rest >> skipped;
+  uint64_t flags = 0;
+  rest >> flags;
+  return (flags & kExiting) != 0;
 }
 
 uint64_t NamespaceInode(pid_t pid, const char* kind) {

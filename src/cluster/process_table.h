@@ -27,6 +27,9 @@ std::optional<ProcessStat> ReadProcessStat(pid_t pid);
 /// True while that very process runs: not reaped, not a zombie, not a later owner of the pid.
 bool IsAlive(pid_t pid, uint64_t start_ticks);
 
+/// True while a process that still counts as alive is being killed, or is on its way out.
+bool IsEnding(pid_t pid);
+
 /// Live descendants of a process, parents before children; zombies and the process itself are left
 /// out.
 std::vector<pid_t> Descendants(pid_t root);
@@ -43,6 +46,12 @@ int64_t RunQueueWaitNs(pid_t pid, pid_t thread);
 
 /// The threads of a process that have used most processor time, at most `count`, the busiest first.
 std::vector<pid_t> BusiestThreads(pid_t pid, std::size_t count);
+
+/// Processors that a process or thread may run on; empty where it is gone.
+std::vector<int> ProcessorsOf(pid_t pid);
+
+/// Keeps the calling thread on one processor; false where that is refused.
+bool BindToProcessor(int cpu);
 
 /// Every pid of the machine.
 std::vector<pid_t> AllProcesses();

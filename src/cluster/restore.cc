@@ -82,8 +82,16 @@ std::optional<OldJournal> ReadJournal(const fs::path& path) {
   return journal;
 }
 
+/// An owner whose parent was killed a moment ago is about to end: that is waited for, up to two
+/// seconds.
 bool OwnerLives(const OldJournal& journal) {
-  return journal.boot_id == BootId() && IsAlive(journal.owner, journal.owner_start);
+  if (journal.boot_id != BootId()) return false;
+  for (int attempt = 0; attempt < 200; ++attempt) {
+    if (!IsAlive(journal.owner, journal.owner_start)) return false;
+    if (!IsEnding(journal.owner)) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return true;
 }
 
 /// Ends processes for good: kills, then waits up to two seconds until they are gone.

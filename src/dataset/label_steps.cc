@@ -26,6 +26,7 @@ struct Stretch {
   bool ended = false;
   int64_t acted_ns = 0;
 
+  bool Acted() const { return acted_ns > 0 || plan->acted; }
   bool Began() const { return begin_ns != INT64_MAX; }
 };
 
@@ -97,6 +98,7 @@ class BaseTruth {
       return;
     }
     stretches[index].acted_ns += end_ns - begin_ns;
+    if (stretches[index].plan->by_stretch) return;
     actions.push_back({index, action.rank, begin_ns, end_ns, action.place});
   }
 
@@ -193,10 +195,20 @@ class Labeller {
       label.reasons |= kReasonRecovery;
     } else if (const Stretch* around = StretchAround(step)) {
       SetStretch(*around, label);
-      label.reasons |= around->plan->placebo ? kReasonPlacebo : kReasonNoAction;
-      if (!around->plan->placebo && around->acted_ns == 0) label.reasons |= kReasonIneffective;
+      SetIdleReasons(*around, label);
     }
     return label;
+  }
+
+  // Inside a stretch, without a recorded action.
+  static void SetIdleReasons(const Stretch& stretch, StepLabel& label) {
+    if (stretch.plan->placebo) {
+      label.reasons |= kReasonPlacebo;
+      return;
+    }
+    label.reasons |= stretch.plan->by_stretch ? kReasonByStretch : kReasonNoAction;
+    if (!stretch.Acted()) label.reasons |= kReasonIneffective;
+    if (stretch.plan->by_stretch && stretch.Acted()) label.status = LabelStatus::kGrey;
   }
 
   static void SetStretch(const Stretch& stretch, StepLabel& label) {

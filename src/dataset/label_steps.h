@@ -39,7 +39,8 @@ using LabelStats = std::map<std::string, int64_t>;
 ///  names the fault.
 ///  4. Above zero but below the threshold it is grey (below).
 ///  5. Within the measured recovery after a stretch that acted it is grey (recovery).
-///  6. Else it is negative; inside a stretch with the reason placebo, no action, or ineffective.
+///  6. Inside a stretch of a kind that is measured by the stretch it is grey, where that acted.
+///  7. Else it is negative; inside a stretch with the reason placebo, no action, or ineffective.
 /// Steps that touch the calibration window carry that reason beside; they are never scored. A run
 /// without any measures its medians on the steps outside stretches, and counts that.
 std::vector<StepLabel> LabelSteps(const reconstruct::RunForest& run, const Truth& truth,

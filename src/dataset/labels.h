@@ -23,6 +23,8 @@ inline constexpr uint32_t kReasonBelow = 1u
 inline constexpr uint32_t kReasonNoAction = 1u
                                             << 5;  ///< inside a stretch, without a recorded action
 inline constexpr uint32_t kReasonIneffective = 1u << 6;  ///< of a stretch that did not act
+inline constexpr uint32_t kReasonByStretch =
+    1u << 7;  ///< inside a fault that is measured for its whole stretch only
 
 /// What was measured to happen in one step (docs/protocol.md, section 1; docs/labels.md by kind).
 struct StepLabel {

@@ -13,14 +13,15 @@ constexpr auto kInputFields = [](auto visit) {
 
 }  // namespace
 
-void WriteNumberTable(h5::Group& root, const std::string& table, const NumberTable& numbers) {
+void WriteNumberTable(h5::Group& root, const std::string& table, const NumberTable& numbers,
+                      const h5::ColumnOptions& options) {
   root.WriteStrings(table + "_names", numbers.names);
   h5::Group group = root.CreateGroup(table + "s");
   for (std::size_t column = 0; column < numbers.names.size(); ++column) {
     std::vector<float> values;
     values.reserve(numbers.rows.size());
     for (const auto& row : numbers.rows) values.push_back(row.at(column));
-    group.Write(numbers.names[column], values, kTableOptions);
+    group.Write(numbers.names[column], values, options);
   }
 }
 

@@ -16,7 +16,8 @@ struct NumberTable {
 };
 /// `table` is 'number' for /number_names and /numbers, 'localizer' for /localizer_names and
 /// /localizers.
-void WriteNumberTable(h5::Group& root, const std::string& table, const NumberTable& numbers);
+void WriteNumberTable(h5::Group& root, const std::string& table, const NumberTable& numbers,
+                      const h5::ColumnOptions& options = kTableOptions);
 /// Throws DataError where a column has not `steps` rows.
 NumberTable ReadNumberTable(const h5::Group& root, const std::string& table, uint64_t steps);
 

@@ -25,7 +25,8 @@ using StoredField =
 /// found beside Item, calls visit(name, &Item::field) for every field of the file.
 template <typename Item, typename VisitFields>
 void WriteTable(h5::Group& parent, const char* name, const std::vector<const Item*>& rows,
-                StringInterner& strings, VisitFields visit_fields) {
+                StringInterner& strings, VisitFields visit_fields,
+                const h5::ColumnOptions& options = kTableOptions) {
   h5::Group group = parent.CreateGroup(name);
   visit_fields([&](const char* column, auto member) {
     using Field = std::remove_cvref_t<decltype(std::declval<Item>().*member)>;
@@ -38,7 +39,7 @@ void WriteTable(h5::Group& parent, const char* name, const std::vector<const Ite
         values.push_back(static_cast<StoredField<Field>>(row->*member));
       }
     }
-    group.Write(column, values, kTableOptions);
+    group.Write(column, values, options);
   });
 }
 

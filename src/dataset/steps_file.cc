@@ -152,19 +152,19 @@ void WriteRoot(h5::Group& root, const StepsFile& file) {
   root.SetAttribute("clock_residual_ns", file.clock_residual_ns);
 }
 
-void WriteTables(h5::Group& root, const StepsFile& file) {
+void WriteTables(h5::Group& root, const StepsFile& file, const h5::ColumnOptions& options) {
   StringInterner strings;
   const auto write = [&](const char* name, const auto& rows, auto fields) {
-    WriteTable(root, name, PointersTo(rows), strings, fields);
+    WriteTable(root, name, PointersTo(rows), strings, fields, options);
   };
   const auto& steps = file.run.steps;
   write("steps", StepRows(file), kStepFields);
   write("step_ranks", RankRows(file), kRankFields);
   write("requests", RequestRows(file), kRequestFields);
-  WriteTable(root, "tracks", RowsOf(steps, &StepForest::tracks), strings, kTrackFields);
-  WriteTable(root, "nodes", RowsOf(steps, &StepForest::nodes), strings, kNodeFields);
-  WriteTable(root, "edges", RowsOf(steps, &StepForest::edges), strings, kEdgeFields);
-  WriteTable(root, "logs", RowsOf(steps, &StepForest::logs), strings, kLogFields);
+  WriteTable(root, "tracks", RowsOf(steps, &StepForest::tracks), strings, kTrackFields, options);
+  WriteTable(root, "nodes", RowsOf(steps, &StepForest::nodes), strings, kNodeFields, options);
+  WriteTable(root, "edges", RowsOf(steps, &StepForest::edges), strings, kEdgeFields, options);
+  WriteTable(root, "logs", RowsOf(steps, &StepForest::logs), strings, kLogFields, options);
   WriteLabels(root, PointersTo(file.labels), strings);
   WriteInputs(root, file.inputs, strings);
   std::vector<StatRow> stats;
@@ -282,15 +282,27 @@ int64_t ClockErrorNs(const StepsFile& steps) {
   return static_cast<int64_t>(std::max(kLeastNs, steps.clock_residual_ns));
 }
 
-void WriteSteps(const std::filesystem::path& path, const StepsFile& steps, bool force) {
+namespace {
+
+void WriteInto(AtomicFile destination, const StepsFile& steps, const h5::ColumnOptions& options) {
   CheckShape(steps);
-  AtomicFile destination(path, force);
   h5::File file = h5::File::Create(destination.path());
   WriteRoot(file.root(), steps);
-  WriteTables(file.root(), steps);
-  WriteNumberTable(file.root(), "number", {steps.number_names, steps.numbers});
+  WriteTables(file.root(), steps, options);
+  WriteNumberTable(file.root(), "number", {steps.number_names, steps.numbers}, options);
   file.Close();
   destination.Commit();
+}
+
+}  // namespace
+
+void WriteSteps(const std::filesystem::path& path, const StepsFile& steps, bool force) {
+  WriteInto(AtomicFile(path, force), steps, kTableOptions);
+}
+
+void WriteSteps(const std::filesystem::path& path, const StepsFile& steps,
+                const h5::ColumnOptions& options) {
+  WriteInto(AtomicFile(path, /*force=*/false), steps, options);
 }
 
 StepsFile ReadSteps(const std::filesystem::path& path) {

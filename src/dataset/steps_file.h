@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/dataset/labels.h"
+#include "src/h5/column.h"
 #include "src/reconstruct/step_forest.h"
 
 namespace teller::dataset {
@@ -32,6 +33,9 @@ int64_t ClockErrorNs(const StepsFile& steps);
 
 /// Written beside and renamed; throws ConfigError where it exists and `force` is false.
 void WriteSteps(const std::filesystem::path& path, const StepsFile& steps, bool force = false);
+/// The same with another storage of the large tables, for whoever packs the file.
+void WriteSteps(const std::filesystem::path& path, const StepsFile& steps,
+                const h5::ColumnOptions& options);
 /// Throws DataError: missing, foreign, truncated, another major version, inconsistent lengths.
 StepsFile ReadSteps(const std::filesystem::path& path);
 

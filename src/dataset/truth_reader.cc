@@ -25,6 +25,14 @@ class Line {
     if (found == object_.end()) Fail(fmt::format("key '{}' is missing", key));
     return *found;
   }
+  bool Has(const char* key) const { return object_.contains(key); }
+  std::map<std::string, double> Numbers(const char* key) const {
+    const Line object = Object(key);
+    std::map<std::string, double> numbers;
+    for (const auto& item : object.object_.items())
+      numbers[item.key()] = object.Number(item.key().c_str());
+    return numbers;
+  }
   Line Object(const char* key) const {
     if (!At(key).is_object()) Fail(fmt::format("key '{}' is not an object", key));
     return {At(key), where_};
@@ -32,6 +40,10 @@ class Line {
   int64_t Int(const char* key) const {
     if (!At(key).is_number_integer()) Fail(fmt::format("key '{}' is not an integer", key));
     return At(key).get<int64_t>();
+  }
+  double Number(const char* key) const {
+    if (!At(key).is_number()) Fail(fmt::format("key '{}' is not a number", key));
+    return At(key).get<double>();
   }
   int32_t Int32(const char* key) const {
     const int64_t value = Int(key);
@@ -91,7 +103,18 @@ TruthPlan ReadPlan(const Line& line) {
           .level = line.Int32("level"),
           .culprit_rank = culprit.Rank("rank"),
           .culprit_layer = culprit.Text("layer"),
-          .culprit_symbol = culprit.Text("symbol")};
+          .culprit_symbol = culprit.Text("symbol"),
+          .step_us = line.Has("step_us") ? line.Number("step_us") : 0,
+          .magnitude = line.Numbers("magnitude"),
+          .by_stretch = line.Word("where", {"inside", "before", "interval", "stretch"}) == 3};
+}
+
+void ReadMeasure(const Line& line, Truth& truth) {
+  if (line.Text("name") != "acted" || line.Number("value") == 0) return;
+  const int32_t id = line.Int32("plan_id");
+  const auto plan = std::ranges::find(truth.plans, id, &TruthPlan::plan_id);
+  if (plan == truth.plans.end()) line.Fail("plan " + std::to_string(id) + " was not planned");
+  plan->acted = true;
 }
 
 TruthAction ReadAction(const Line& line) {
@@ -120,7 +143,9 @@ void ReadLine(const Line& line, Truth& truth) {
   } else if (type == "footer") {
     truth.complete =
         line.Bool("complete") && line.Int("actions") == static_cast<int64_t>(truth.actions.size());
-  } else if (type != "measure") {
+  } else if (type == "measure") {
+    ReadMeasure(line, truth);
+  } else {
     ++truth.unknown_lines;
   }
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,10 @@ struct TruthPlan {
   int32_t level = 0;
   RankId culprit_rank = kNoRank;
   std::string culprit_layer, culprit_symbol;  ///< as written, empty: the kind has none
+  double step_us = 0;  ///< planned recorded time per affected step; 0: not stated (before 1.1)
+  std::map<std::string, double> magnitude;
+  bool by_stretch = false;  ///< it is measured for the whole stretch only, never by the step
+  bool acted = false;       ///< as the injector measured it, for such kinds
 };
 /// One end of a stretch.
 struct TruthEdge {

@@ -33,8 +33,8 @@ namespace {
 constexpr double kMostBusyShare = .25;  // of all processors, before a campaign
 constexpr int64_t kReadyTimeoutNs = 120'000'000'000;
 constexpr int64_t kStopGraceNs = 5'000'000'000;
-constexpr double kOverheadS =
-    3.5;  // start, first requests, stop and trace file: measured on two cores
+/// Start, first requests, stop and trace file, in seconds: measured on two cores.
+constexpr double kOverheadS = 3.5, kVllmOverheadS = 35;
 
 std::string Quoted(const std::string& text) {
   std::string quoted = "\"";
@@ -45,8 +45,7 @@ std::string Quoted(const std::string& text) {
   return quoted + "\"";
 }
 
-std::string Describe(const CampaignConfig& campaign, int index, int64_t clock_offset_ns,
-                     const fault_injection::Plan& plan) {
+std::string Describe(const CampaignConfig& campaign, const RunPlan& run) {
   std::string load =
       fmt::format("load:\n  concurrency: {}\n  arguments: [", campaign.load.concurrency);
   for (const std::string& argument : campaign.load.arguments) {
@@ -61,8 +60,8 @@ std::string Describe(const CampaignConfig& campaign, int index, int64_t clock_of
   return fmt::format(
       "schema_version: 1\nrun: {}\nseed: {}\nclock_offset_ns: {}\nlevel: "
       "{}\n{}workload:\n{}faults:\n{}",
-      index, plan.seed, clock_offset_ns, campaign.level, load, indented(campaign.workload.ToYaml()),
-      indented(campaign.faults.ToYaml()));
+      run.index, run.faults.seed, run.clock_offset_ns, campaign.level, load,
+      indented(run.workload.ToYaml()), indented(campaign.faults.ToYaml()));
 }
 
 cluster::ClusterSpec ClusterOf(const launch::Workload& workload, const RunPlan& plan,
@@ -73,11 +72,6 @@ cluster::ClusterSpec ClusterOf(const launch::Workload& workload, const RunPlan& 
         {.name = fmt::format("node{}", i), .clock_offset_ns = i == 0 ? 0 : plan.clock_offset_ns});
   }
   return spec;
-}
-
-/// Requests of another run are others; the engine's weights are the same.
-uint64_t LoadSeed(const RunPlan& plan) {
-  return Hash64(fmt::format("load {} {}", plan.faults.seed, plan.index)) >> 32;
 }
 
 /// Waits for the plan's end, looking after engine, load and signals meanwhile.
@@ -169,6 +163,52 @@ void TrimTail(const fault_injection::Schedule& schedule, fault_injection::Plan& 
 
 }  // namespace
 
+namespace {
+
+/// Requests of another run are others; the engine's weights are the same.
+uint64_t LoadSeed(uint64_t seed, int index) {
+  return Hash64(fmt::format("load {} {}", seed, index)) >> 32;
+}
+
+/// A run without a schedule; `fault` is null for a healthy restart.
+fault_injection::Plan WholeRun(const fault_injection::Schedule& schedule, uint64_t seed, int index,
+                               const ConfigurationFault* fault) {
+  fault_injection::Plan plan{.seed = seed,
+                             .run = index,
+                             .calibration_ns = schedule.calibration_ns,
+                             .duration_ns = schedule.duration_ns};
+  if (fault == nullptr) return plan;
+  plan.faults.push_back({.kind = fault->kind,
+                         .level = fault->level,
+                         .magnitude = fault->magnitude,
+                         .target = {.rank = RankId{0}},
+                         .begin_ns = schedule.calibration_ns,
+                         .length_ns = schedule.duration_ns - schedule.calibration_ns});
+  return plan;
+}
+
+/// Healthy restarts and those of every configuration fault; the i-th of each have the same
+/// requests.
+void PlanConfigurationRuns(const CampaignConfig& campaign,
+                           const fault_injection::Schedule& schedule, std::vector<RunPlan>& plans) {
+  std::vector<const ConfigurationFault*> faults;
+  if (!campaign.configuration.empty()) faults.push_back(nullptr);
+  for (const ConfigurationFault& fault : campaign.configuration) faults.push_back(&fault);
+  for (int restart = 0; restart < campaign.restarts; ++restart) {
+    for (const ConfigurationFault* fault : faults) {
+      const int index = static_cast<int>(plans.size());
+      RunPlan run{.index = index,
+                  .faults = WholeRun(schedule, campaign.seed, index, fault),
+                  .workload = fault == nullptr ? campaign.workload : fault->workload,
+                  .load_seed = LoadSeed(campaign.seed, campaign.runs + restart)};
+      run.config_yaml = Describe(campaign, run);
+      plans.push_back(std::move(run));
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<RunPlan> PlanRuns(const CampaignConfig& campaign) {
   const auto workload = launch::Workload::Read(campaign.workload);
   const auto schedule = fault_injection::ReadSchedule(campaign.faults, workload->ranks());
@@ -183,11 +223,15 @@ std::vector<RunPlan> PlanRuns(const CampaignConfig& campaign) {
                            std::floor(index * campaign.clock_offset_share + 1e-9);
     const double offset_s = is_offset ? random.Uniform(.1, 1) * campaign.clock_offset_s : 0;
     const auto offset_ns = static_cast<int64_t>(offset_s * 1e9);
-    plans.push_back({.index = index,
-                     .config_yaml = Describe(campaign, index, offset_ns, faults),
-                     .clock_offset_ns = offset_ns,
-                     .faults = std::move(faults)});
+    RunPlan run{.index = index,
+                .clock_offset_ns = offset_ns,
+                .faults = std::move(faults),
+                .workload = campaign.workload,
+                .load_seed = LoadSeed(campaign.seed, index)};
+    run.config_yaml = Describe(campaign, run);
+    plans.push_back(std::move(run));
   }
+  PlanConfigurationRuns(campaign, schedule, plans);
   return plans;
 }
 
@@ -205,7 +249,8 @@ void CheckCampaignAvailable(const CampaignConfig& campaign) {
 }
 
 double RunSeconds(const RunPlan& plan) {
-  return static_cast<double>(plan.faults.duration_ns) / 1e9 + kOverheadS;
+  const bool vllm = plan.workload.Get("kind").AsString() == "vllm";
+  return static_cast<double>(plan.faults.duration_ns) / 1e9 + (vllm ? kVllmOverheadS : kOverheadS);
 }
 
 void RecordRun(const CampaignConfig& campaign, const RunPlan& plan, const std::string& run_id,
@@ -214,7 +259,7 @@ void RecordRun(const CampaignConfig& campaign, const RunPlan& plan, const std::s
   fs::create_directories(folder / "logs");
   WriteFileAtomically(folder / "config.yaml", plan.config_yaml);
   std::unique_ptr<cluster::Cluster> cluster;  // outlives the engine on it
-  const auto workload = launch::Workload::Read(campaign.workload);
+  const auto workload = launch::Workload::Read(plan.workload);
   cluster = cluster::Cluster::Create(ClusterOf(*workload, plan, run_id));
   const auto session = collect::Session::Start({.output = folder / "trace.h5",
                                                 .run_dir = cluster->run_dir(),
@@ -236,7 +281,7 @@ void RecordRun(const CampaignConfig& campaign, const RunPlan& plan, const std::s
   workload->WaitReady(kReadyTimeoutNs);
   std::unique_ptr<LoadProcess> load;
   if (const auto endpoint = workload->endpoint()) {
-    load = std::make_unique<LoadProcess>(campaign.load, *endpoint, *cluster, LoadSeed(plan),
+    load = std::make_unique<LoadProcess>(campaign.load, *endpoint, *cluster, plan.load_seed,
                                          folder / "load.jsonl", folder / "logs");
   }
   const auto summary =

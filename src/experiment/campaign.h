@@ -17,6 +17,8 @@ struct RunPlan {
   std::string config_yaml;      ///< fully resolved, for config.yaml and the run's hash
   int64_t clock_offset_ns = 0;  ///< of every node but the first
   fault_injection::Plan faults;
+  config::Node workload;
+  uint64_t load_seed = 0;  ///< matched restarts share it
 };
 
 /// The runs of a campaign. The same configuration and seed give the same plans. Throws ConfigError.

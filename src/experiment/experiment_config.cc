@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "fault_injection/fault_kind.h"
 #include "src/core/error.h"
 #include "src/experiment/model_settings.h"
 
@@ -51,6 +52,19 @@ LoadConfig ReadLoad(const config::Node& part) {
   return load;
 }
 
+ConfigurationFault ReadConfigurationFault(const config::Node& part) {
+  std::vector<std::string_view> kinds;
+  for (const auto& kind : fault_injection::AllKinds()) {
+    if (kind.description.by_run) kinds.push_back(kind.description.name);
+  }
+  ConfigurationFault fault{.kind = part.Get("kind").AsChoice(kinds),
+                           .workload = part.Get("workload")};
+  part.Read("level", fault.level, 1, 5);
+  for (const auto& [name, value] : part.Get("magnitude").Entries())
+    fault.magnitude[name] = value.AsDouble();
+  return fault;
+}
+
 CampaignConfig ReadCampaign(const config::Node& part) {
   CampaignConfig campaign{.workload = part.Get("workload"), .faults = part.Get("faults")};
   part.Read("runs", campaign.runs, 1, 100'000);
@@ -59,6 +73,11 @@ CampaignConfig ReadCampaign(const config::Node& part) {
   part.Read("clock_offset_s", campaign.clock_offset_s, 0, 1e6);
   if (const auto level = part.Find("level")) campaign.level = level->AsChoice(kLevels);
   if (const auto load = part.Find("load")) campaign.load = ReadLoad(*load);
+  if (const auto faults = part.Find("configuration")) {
+    for (const config::Node& fault : faults->Items())
+      campaign.configuration.push_back(ReadConfigurationFault(fault));
+  }
+  part.Read("restarts", campaign.restarts, 1, 1000);
   return campaign;
 }
 
@@ -131,9 +150,13 @@ void ReadData(const config::Node& node, ExperimentConfig& config) {
   std::vector<std::string> steps;
   node.Read("steps", steps);
   config.steps.assign(steps.begin(), steps.end());
-  if (config.campaign.has_value() == !config.steps.empty()) {
+  if (const auto from = node.Find("from")) config.published = ReadPublishedSet(from->AsPath());
+  const int sources =
+      (config.campaign ? 1 : 0) + (config.steps.empty() ? 0 : 1) + (config.published ? 1 : 0);
+  if (sources != 1) {
     node.Fail(
-        "expected either \"campaign\" (runs to record) or \"steps\" (a list of steps.h5 files)");
+        "expected one of \"campaign\" (runs to record), \"from\" (a published data set) and "
+        "\"steps\" (a list of steps.h5 files)");
   }
 }
 
@@ -170,7 +193,8 @@ ExperimentConfig LoadExperiment(const std::filesystem::path& path,
   ReadData(node, config);
   if (const auto split = node.Find("split")) ReadSplitPart(*split, config);
   if (const auto slice = node.Find("slice")) ReadSlice(*slice, config.slice);
-  ReadVocabularies(node.Get("vocabulary"), config);
+  config.faults_only = config.campaign && !node.Find("vocabulary");
+  if (!config.faults_only) ReadVocabularies(node.Get("vocabulary"), config);
   node.Read("seeds", config.seeds);
   if (config.seeds.empty()) node.Get("seeds").Fail("expected at least one seed");
   if (const auto model = node.Find("model")) config.model = ReadModelSettings(*model);

@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "src/config/config.h"
+#include "src/experiment/data_set.h"
 #include "src/experiment/split.h"
 #include "src/model/model_config.h"
 #include "src/slice/slice.h"
@@ -18,6 +20,15 @@ namespace teller::experiment {
 struct LoadConfig {
   int concurrency = 4;                 ///< closed loop
   std::vector<std::string> arguments;  ///< further options of teller-load
+};
+
+/// A fault of the engine's configuration: `restarts` runs of the campaign have it from begin to
+/// end.
+struct ConfigurationFault {
+  std::string kind;
+  int32_t level = 3;
+  std::map<std::string, double> magnitude;  ///< what is configured, for the record
+  config::Node workload;                    ///< the campaign's, but for that
 };
 
 /// The runs to record (docs/protocol.md, section 2).
@@ -31,6 +42,8 @@ struct CampaignConfig {
   LoadConfig load;
   config::Node workload;  ///< read by src/workload/launch
   config::Node faults;    ///< read by fault_injection
+  std::vector<ConfigurationFault> configuration;
+  int restarts = 4;  ///< of each configuration fault, and as many healthy ones with the same load
 };
 
 /// One vocabulary of the sweep: by its number of entries, or by the compression it reaches on the
@@ -56,6 +69,8 @@ struct ExperimentConfig {
   std::string question;
   std::optional<CampaignConfig> campaign;
   std::vector<std::filesystem::path> steps;  ///< steps.h5 files instead of a campaign
+  std::optional<PublishedSet> published;     ///< a data set instead of either; it fixes the split
+  bool faults_only = false;  ///< no vocabulary: the campaign is made for the fault tables alone
   SplitSizes split;
   uint64_t split_seed = 1;
   slice::SliceOptions slice;

@@ -14,7 +14,9 @@
 #include "src/dataset/build_steps.h"
 #include "src/dataset/pipeline.h"
 #include "src/experiment/campaign.h"
+#include "src/experiment/fault_validation.h"
 #include "src/experiment/pipeline_stages.h"
+#include "src/interop/packed_steps.h"
 
 namespace teller::experiment {
 namespace fs = std::filesystem;
@@ -24,7 +26,7 @@ namespace {
 struct StageVersions {
   const char *run = "2", *steps = "2", *baseline = "2", *slices = "2", *vocabulary = "1",
              *tokens = "2", *model = "2", *predictions = "2", *permuted = "1", *baselines = "1",
-             *split = "1", *metrics = "3";
+             *split = "1", *metrics = "3", *faults = "1", *unpacked = "1";
 };
 constexpr StageVersions kVersions;
 
@@ -82,6 +84,11 @@ class Builder {
 
   Pipeline Build() {
     AddSteps();
+    pipeline_.steps = steps_;
+    if (config_.faults_only) {
+      AddFaultTables();
+      return std::move(pipeline_);
+    }
     roles_ = AssignRoles(config_, steps_.size());
     in_order_ = roles_.InOrder();
     AddBaselineAndSlices();
@@ -124,7 +131,29 @@ class Builder {
     return ordered;
   }
 
+  void AddPublishedSteps() {
+    for (const PublishedRun& run : config_.published->MainRuns()) {
+      const fs::path packed = config_.published->folder / run.file;
+      steps_.push_back(Add({.kind = "steps",
+                            .name = run.file.substr(0, run.file.find('.')),
+                            .version = kVersions.unpacked,
+                            .settings = run.hash,
+                            .make = [packed, hash = run.hash](const StageContext& context) {
+                              if (HashFileHex(packed) != hash) {
+                                throw DataError(fmt::format(
+                                    "{}: not the file of the manifest; fetch the data set again",
+                                    packed.string()));
+                              }
+                              interop::UnpackSteps(packed, context.output / kStepsFile);
+                            }}));
+    }
+  }
+
   void AddSteps() {
+    if (config_.published) {
+      AddPublishedSteps();
+      return;
+    }
     if (!config_.campaign) {
       for (std::size_t i = 0; i < config_.steps.size(); ++i) AddGivenSteps(i);
       return;
@@ -369,6 +398,24 @@ class Builder {
                 }});
   }
 
+  /// Instead of everything that learns: what the campaign's faults did.
+  void AddFaultTables() {
+    InputList lists;
+    const auto runs = lists.Add(pipeline_.runs);
+    const auto steps = lists.Add(steps_);
+    const std::string name = config_.name, hash = HashHex(config_.canonical);
+    pipeline_.metrics =
+        Add({.kind = "metrics",
+             .name = name,
+             .version = kVersions.faults,
+             .settings = "fault tables " + hash,
+             .inputs = lists.ids(),
+             .make = [=](const StageContext& context) {
+               ValidateFaults(Files(context, runs, ""), Files(context, steps, kStepsFile), name,
+                              hash, context.output / kMetricsFile);
+             }});
+  }
+
   void AddMetrics() {
     InputList lists;
     const std::size_t splits = lists.Add(splits_);
@@ -417,6 +464,26 @@ class Builder {
 
 }  // namespace
 
+namespace {
+
+RunRoles RolesOf(const PublishedSet& set) {
+  RunRoles roles;
+  const std::vector<PublishedRun> runs = set.MainRuns();
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    (runs[i].role == "train"  ? roles.train
+     : runs[i].role == "test" ? roles.test
+                              : roles.validation)
+        .push_back(i);
+  }
+  if (roles.train.empty() || roles.validation.empty() || roles.test.empty()) {
+    throw ConfigError(fmt::format("data set '{}' has no run that trains, validates or tests",
+                                  set.folder.string()));
+  }
+  return roles;
+}
+
+}  // namespace
+
 std::vector<std::size_t> RunRoles::InOrder() const {
   std::vector<std::size_t> order = train;
   order.insert(order.end(), validation.begin(), validation.end());
@@ -424,7 +491,15 @@ std::vector<std::size_t> RunRoles::InOrder() const {
   return order;
 }
 
+std::string RunRoles::RoleOf(std::size_t run) const {
+  const auto holds = [run](const std::vector<std::size_t>& part) {
+    return std::find(part.begin(), part.end(), run) != part.end();
+  };
+  return holds(train) ? "train" : holds(validation) ? "validation" : "test";
+}
+
 RunRoles AssignRoles(const ExperimentConfig& config, std::size_t runs) {
+  if (config.published) return RolesOf(*config.published);
   std::vector<RunIdentity> identities;
   std::map<std::string, std::size_t> index_of;
   for (std::size_t i = 0; i < runs; ++i) {

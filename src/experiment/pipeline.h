@@ -12,6 +12,7 @@ namespace teller::experiment {
 struct Pipeline {
   Plan plan;
   std::vector<StageId> runs;    ///< campaign runs, empty where steps were given
+  std::vector<StageId> steps;   ///< by run
   std::vector<StageId> models;  ///< trainings
   StageId metrics{};            ///< the last stage: metrics.json
 };
@@ -25,9 +26,12 @@ struct RunRoles {
 
   /// Training runs, then validation, then test: the order in which later stages get their inputs.
   std::vector<std::size_t> InOrder() const;
+  /// 'train', 'validation' or 'test'.
+  std::string RoleOf(std::size_t run) const;
 };
 
-/// Draws the roles of `runs` runs. Throws ConfigError where a part would be empty.
+/// Draws the roles of `runs` runs; those of a published data set stand in its manifest. Throws
+/// ConfigError where a part would be empty.
 RunRoles AssignRoles(const ExperimentConfig& config, std::size_t runs);
 
 /// Throws ConfigError, or UnavailableError where something the experiment needs is absent.

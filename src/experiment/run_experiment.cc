@@ -12,6 +12,7 @@
 
 #include "src/core/atomic_file.h"
 #include "src/core/error.h"
+#include "src/core/hash.h"
 #include "src/core/interrupt.h"
 #include "src/experiment/campaign.h"
 #include "src/experiment/pipeline_stages.h"
@@ -160,6 +161,28 @@ ExperimentResult LoadResults(const RunExperimentOptions& options) {
   const bool current = looked.states[static_cast<std::size_t>(looked.pipeline.metrics)].cached();
   for (Cell& cell : result.metrics.cells) cell.stale = !current;
   return result;
+}
+
+std::vector<FinishedRun> FinishedRuns(const RunExperimentOptions& options) {
+  const Looked looked(options);
+  if (!looked.config.campaign)
+    throw ConfigError(fmt::format("{}: it records no campaign", options.config.string()));
+  const RunRoles roles = AssignRoles(looked.config, looked.pipeline.steps.size());
+  std::vector<FinishedRun> runs;
+  for (std::size_t i = 0; i < looked.pipeline.steps.size(); ++i) {
+    const auto stage = static_cast<std::size_t>(looked.pipeline.steps[i]);
+    const std::string name = looked.pipeline.plan.stages[stage].name;
+    if (!looked.states[stage].cached()) {
+      throw DataError(fmt::format("{} of '{}' is not recorded; run 'teller run {}' first", name,
+                                  looked.config.name, options.config.string()));
+    }
+    runs.push_back({.name = name,
+                    .steps = looked.states[stage].record->folder / kStepsFile,
+                    .role = roles.RoleOf(i),
+                    .seed = looked.config.campaign->seed,
+                    .config_hash = HashHex(looked.config.canonical)});
+  }
+  return runs;
 }
 
 }  // namespace teller::experiment

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -58,5 +59,17 @@ ExperimentResult RunExperiment(const RunExperimentOptions& options);
 /// versions or an input changed since. Throws DataError where the experiment was never run, saying
 /// what to run.
 ExperimentResult LoadResults(const RunExperimentOptions& options);
+
+/// A run of a campaign that is recorded and labelled.
+struct FinishedRun {
+  std::string name;             ///< 'run03'
+  std::filesystem::path steps;  ///< its steps.h5
+  std::string role;             ///< 'train', 'validation' or 'test', by the experiment's split
+  uint64_t seed = 0;
+  std::string config_hash;
+};
+/// The runs of an experiment's campaign. Throws ConfigError where it has none, DataError where one
+/// is not recorded yet.
+std::vector<FinishedRun> FinishedRuns(const RunExperimentOptions& options);
 
 }  // namespace teller::experiment

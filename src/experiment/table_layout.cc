@@ -176,6 +176,61 @@ std::span<const TableLayout> Layouts() {
        "symbols, depths and parents, and whose tokens' times add up to the whole step's. 'cut "
        "short': steps with more tokens than the model takes. In parentheses: published, another "
        "test set, for orientation."},
+      {"F1",
+       "F1. What the faults did, by kind and level",
+       {{"engine", "engine"}, {"kind", "kind"}, {"level", "level"}},
+       {{"stretches", "stretches", NumberStyle::kCount},
+        {"planned_us", "planned us/step", NumberStyle::kNumber},
+        {"recorded_us", "recorded us/step", NumberStyle::kNumber},
+        {"size_ratio", "achieved/planned", NumberStyle::kNumber},
+        {"step_ratio", "median step", NumberStyle::kShare},
+        {"mean_ratio", "mean step", NumberStyle::kShare, true},
+        {"tpot_ratio", "TPOT", NumberStyle::kShare},
+        {"acted", "acted", NumberStyle::kPercent},
+        {"visible", "visible", NumberStyle::kPercent},
+        {"recovery_ms", "recovery ms", NumberStyle::kNumber},
+        {"positive", "positive", NumberStyle::kCount},
+        {"grey", "grey", NumberStyle::kCount},
+        {"elsewhere", "on other ranks", NumberStyle::kPercent},
+        {"slope", "slope", NumberStyle::kShare, true}},
+       "Recorded time is the injector's own evidence within a step, the largest over ranks, median "
+       "over affected steps. 'achieved/planned' is the length of a single delay or pulse. Steps "
+       "and "
+       "TPOT are ratios to healthy stretches of the same run, by phase and batch bucket; "
+       "'visible': "
+       "the 95 % interval of the mean step excludes 1. 'on other ranks': share of the recorded "
+       "time "
+       "on ranks that the fault did not name. Slope: a step's extra time on its recorded time. In "
+       "brackets 95 % intervals over stretches."},
+      {"F2",
+       "F2. Placebos",
+       {{"engine", "engine"}, {"kind", "kind"}},
+       {{"stretches", "stretches", NumberStyle::kCount},
+        {"step_ratio", "median step", NumberStyle::kShare},
+        {"mean_ratio", "mean step", NumberStyle::kShare, true},
+        {"acted", "acted", NumberStyle::kPercent},
+        {"visible", "visible", NumberStyle::kPercent}},
+       "Fully planned, effect zero: what a kind costs by being switched on."},
+      {"F3",
+       "F3. What must hold",
+       {{"engine", "engine"},
+        {"kind", "kind"},
+        {"level", "level"},
+        {"check", "check"},
+        {"wanted", "wanted"}},
+       {{"value", "measured", NumberStyle::kShare, true}, {"holds", "holds", NumberStyle::kYesNo}},
+       "Of the strongest level at least 95 % of the stretches acted; the weakest moves the median "
+       "step by less than 3 %; for agent kinds the slope lies between .8 and 1.25."},
+      {"F4",
+       "F4. Faults of the engine's configuration, against restarts that are healthy",
+       {{"engine", "engine"}, {"kind", "kind"}, {"level", "level"}},
+       {{"runs", "runs", NumberStyle::kCount},
+        {"restarts", "healthy restarts", NumberStyle::kCount},
+        {"step_ratio", "median step", NumberStyle::kShare},
+        {"tpot_ratio", "TPOT", NumberStyle::kShare},
+        {"request_ratio", "request", NumberStyle::kShare}},
+       "Ratios of medians over runs of the runs' own medians; the i-th run of each has the same "
+       "requests."},
   };
   return layouts;
 }

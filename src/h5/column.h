@@ -44,7 +44,9 @@ constexpr Type TypeOf() {
 
 struct ColumnOptions {
   std::size_t chunk_rows = 8192;
-  int deflate = 1;  ///< level, with shuffle before it; 0: stored as it is
+  int deflate = 1;       ///< level, with shuffle before it; 0: stored as it is
+  bool shuffle = false;  ///< without deflate: bytes of equal weight together, for whoever
+                         ///< compresses the file
 };
 
 /// One open, extendable 1-D data set of numbers or of variable-length UTF-8 strings.

@@ -158,8 +158,8 @@ Column CreateDataset(hid_t group, std::string path, std::string_view name, hid_t
   const Handle space(H5Screate_simple(1, &none, &unlimited), H5Sclose);
   const Handle layout(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
   H5Pset_chunk(layout.get(), 1, &chunk);
+  if (options.deflate > 0 || options.shuffle) H5Pset_shuffle(layout.get());
   if (options.deflate > 0) {
-    H5Pset_shuffle(layout.get());
     H5Pset_deflate(layout.get(), static_cast<unsigned>(options.deflate));
   }
   Handle dataset(H5Dcreate2(group, std::string(name).c_str(), type, space.get(), H5P_DEFAULT,

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <set>
 
 #include "src/cluster/process_table.h"
 #include "src/core/random.h"
@@ -135,6 +136,49 @@ TEST_F(InjectCommandTest, KilledWhileATargetIsStoppedRestoreContinuesIt) {
     }
   }
   EXPECT_TRUE(was_stopped) << "no attempt hit a pulse; the test saw nothing";
+}
+
+TEST_F(InjectCommandTest, ProcessesOfANodeAreThePlansRanks) {
+  // Two processes in a network of their own; with one user namespace this needs no root.
+  target_ = Start({"unshare", "-rn", "sh", "-c", "sleep 1000 & exec sleep 1000"});
+  std::vector<pid_t> inside;
+  for (int i = 0; i < 500 && inside.size() < 1; ++i, usleep(10'000)) {
+    const auto stat = cluster::ReadProcessStat(target_);
+    if (stat && stat->comm == "sleep") inside = cluster::Descendants(target_);
+  }
+  if (inside.empty()) GTEST_SKIP() << "unshare -rn is not allowed here";
+  EXPECT_EQ(ExitCodeOf(Teller(Inject({"--node", std::to_string(getpid())}))), 2);
+  EXPECT_EQ(ExitCodeOf(Teller(Inject({"--node", "no-such-node"}))), 2);
+  EXPECT_EQ(ExitCodeOf(Teller(Inject({"--node", "1", "--target", "1"}))), 2);
+  EXPECT_FALSE(std::filesystem::exists(Truth()));
+  EXPECT_EQ(ExitCodeOf(Teller(Inject({"--node", std::to_string(target_), "--set", "duration_s=4",
+                                      "--set", "stretch_steps=[100, 120]"}))),
+            0);
+  std::set<int> ranks;
+  for (const auto& action : testing_support::OfType(testing_support::ReadTruth(Truth()), "action"))
+    ranks.insert(action.at("rank").get<int>());
+  EXPECT_EQ(ranks, (std::set<int>{0, 1}));
+  for (const pid_t pid : inside) kill(pid, SIGKILL);
+}
+
+TEST_F(InjectCommandTest, NcclCallsAreDelayedByInterposition) {
+  if (!std::filesystem::exists(std::string(TELLER_BINARY_DIR) + "/lib/libteller_agent.so"))
+    GTEST_SKIP() << "built without the agent library";
+  std::ofstream(folder_ / "plan.yaml")
+      << "calibration_s: 0.1\nduration_s: 1.5\nstep_ms: 5\nstretch_steps: [100, 150]\n"
+         "gap_steps: [5, 10]\nplacebo_share: 0\nfaults:\n"
+         "  - {kind: nccl_delay, level_edges_us: [2000, 3000, 4000, 5000, 6000, 7000],\n"
+         "     targets: [{symbol: ncclAllReduce, culprit: all_reduce}]}\n";
+  const std::string target = std::string(TELLER_BINARY_DIR) + "/tests/nccl_target";
+  EXPECT_EQ(ExitCodeOf(Teller(Inject({"--", target}))), 0);
+  const auto truth = testing_support::ReadTruth(Truth());
+  testing_support::ExpectTruthSchema(truth);
+  const auto actions = testing_support::OfType(truth, "action");
+  ASSERT_GE(actions.size(), 3u);
+  for (const auto& action : actions) {
+    EXPECT_EQ(action.at("what"), "delay");
+    EXPECT_GE(action.at("end_ns").get<int64_t>() - action.at("begin_ns").get<int64_t>(), 2'000'000);
+  }
 }
 
 }  // namespace

@@ -211,7 +211,7 @@ std::string CgroupsOf(pid_t pid) {
 }
 
 TEST_F(InjectorTest, QuotaThrottlesTheTargetAndTheCgroupGoes) {
-  if (const auto why = FindKind("cpu_quota")->WhyUnavailable(); !why.empty()) GTEST_SKIP() << why;
+  if (const auto why = FindKind("cpu_quota")->why_unavailable(); !why.empty()) GTEST_SKIP() << why;
   const std::string before = CgroupsOf(ranks_[0].pid);
   PlannedFault quota = Pause(0, 700, 1);
   quota.kind = "cpu_quota";
@@ -249,6 +249,58 @@ TEST_F(InjectorTest, HogMakesTheTargetWait) {
   testing_support::ExpectTruthSchema(truth);
   for (const auto& action : testing_support::OfType(truth, "action"))
     EXPECT_EQ(action.at("what"), "wait");
+}
+
+TEST_F(InjectorTest, DelaysGrowWhileTheyRamp) {
+  PlannedFault delay = Delay(0, 100, 4000);
+  delay.length_ns = 800 * kMs;
+  delay.ramp_ns = 600 * kMs;
+  MakeInjector(MakePlan({delay}, 1000)).Run();
+  const auto truth = testing_support::ReadTruth(Truth());
+  const int64_t begin_ns = testing_support::OfType(truth, "stretch_begin")[0].at("time_ns");
+  int64_t early_most_ns = 0, late_most_ns = 0;
+  for (const auto& action : testing_support::OfType(truth, "action")) {
+    const int64_t at_ns = action.at("begin_ns").get<int64_t>() - begin_ns;
+    const int64_t took_ns =
+        action.at("end_ns").get<int64_t>() - action.at("begin_ns").get<int64_t>();
+    if (at_ns > 600 * kMs) late_most_ns = std::max(late_most_ns, took_ns);
+    if (early_most_ns == 0) early_most_ns = took_ns;
+  }
+  EXPECT_GE(late_most_ns, 4 * kMs);
+  EXPECT_LT(early_most_ns, 4 * kMs);
+}
+
+TEST_F(InjectorTest, MemoryPressureIsMeasuredByTheStretch) {
+  PlannedFault pressure = Pause(0, 100, 1);
+  pressure.kind = "memory_pressure";
+  pressure.magnitude = {{"burst_ns", 5e6}, {"gap_low_ms", 1}, {"gap_high_ms", 2}};
+  PlannedFault placebo = pressure;
+  placebo.plan_id = 1;
+  placebo.begin_ns = 600 * kMs;
+  placebo.placebo = true;
+  const auto summary = MakeInjector(MakePlan({pressure, placebo}, 1100)).Run();
+  EXPECT_EQ(summary.actions, 0);
+  std::map<std::string, double> measured;
+  for (const auto& measure :
+       testing_support::OfType(testing_support::ReadTruth(Truth()), "measure")) {
+    measured[measure.at("name").get<std::string>() +
+             std::to_string(measure.at("plan_id").get<int>())] = measure.at("value");
+  }
+  // It runs only where nobody else wants to: two watchers of the clock spin here.
+  EXPECT_EQ(measured.at("acted0") > 0, measured.at("bytes_moved0") > 0);
+  EXPECT_EQ(summary.ineffective, measured.at("bytes_moved0") > 0 ? 0 : 1);
+  EXPECT_EQ(measured.at("bytes_moved1"), 0);
+  EXPECT_EQ(measured.at("acted1"), 0);
+}
+
+TEST_F(InjectorTest, OverlapOnOneResourceIsRefusedOthersRunTogether) {
+  PlannedFault pause = Pause(0, 60, 5), again = Pause(1, 100, 5);
+  EXPECT_THROW(MakeInjector(MakePlan({pause, again}, 600)), ConfigError);
+  again.target.rank = RankId{1};
+  PlannedFault delay = Delay(2, 100, 300);
+  const auto summary = MakeInjector(MakePlan({pause, again, delay}, 600)).Run();
+  EXPECT_EQ(summary.ineffective, 0);
+  EXPECT_EQ(summary.stretches, 3);
 }
 
 TEST_F(InjectorTest, StopUndoesAtOnceAndTheTruthIsWhole) {

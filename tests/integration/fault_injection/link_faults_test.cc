@@ -130,11 +130,19 @@ TEST_F(LinkFaultsTest, LatencyIsSeenFromInsideAndTheConnectionSurvives) {
   const auto after = Trips(end_ns, INT64_MAX);
   ASSERT_FALSE(after.empty());
   EXPECT_LT(*std::min_element(after.begin(), after.end()), 5 * kMs);
+  std::map<std::string, double> measured;  // NAME and plan -> value
   for (const auto& measure : testing_support::OfType(truth, "measure")) {
+    measured[measure.at("name").get<std::string>() +
+             std::to_string(measure.at("plan_id").get<int>())] = measure.at("value");
     if (measure.at("name") != "packets") continue;
     EXPECT_GT(measure.at("value"), 0)
         << measure;  // also the placebo's traffic went through the switch
   }
+  // The kernel's own view: the smoothed round trip has gone from well under the delay to above it.
+  ASSERT_TRUE(measured.contains("round_trip_before0") && measured.contains("round_trip0"));
+  EXPECT_LT(measured.at("round_trip_before0"), 5000);
+  EXPECT_GT(measured.at("round_trip0"), 2500);
+  EXPECT_GT(measured.at("throughput0"), 0);
 }
 
 TEST_F(LinkFaultsTest, LossAndRateActAndLeaveTheConnectionOpen) {

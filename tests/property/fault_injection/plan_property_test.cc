@@ -123,6 +123,46 @@ TEST_P(PlanPropertyTest, MagnitudesLieInTheirLevelsBin) {
   }
 }
 
+TEST_P(PlanPropertyTest, OverlapsShareAStretchAndNeverAResource) {
+  Schedule schedule = schedule_;
+  schedule.overlap_share = 0.5;
+  schedule.kinds[0].ramp_share = 0.25;
+  std::size_t stretches = 0, pairs = 0;
+  for (const Plan& plan : MakePlans(schedule, GetParam(), kRuns)) {
+    std::map<int, std::vector<PlannedFault>> by_stretch;
+    for (const PlannedFault& fault : plan.faults) by_stretch[fault.stretch].push_back(fault);
+    stretches += by_stretch.size();
+    for (const auto& [stretch, faults] : by_stretch) {
+      ASSERT_LE(faults.size(), 2u);
+      EXPECT_EQ(faults[0].ramp_ns,
+                faults[0].kind == "collective_delay" ? (faults[0].length_ns + 2) / 4 : 0);
+      if (faults.size() == 1) continue;
+      ++pairs;
+      EXPECT_NE(faults[0].kind, faults[1].kind);
+      EXPECT_EQ(faults[0].begin_ns, faults[1].begin_ns);
+      EXPECT_EQ(faults[0].length_ns, faults[1].length_ns);
+      EXPECT_FALSE(Conflict(faults[0], faults[1]));
+    }
+  }
+  // Half, less those whose next kind is the same or a placebo.
+  EXPECT_GT(pairs, stretches / 5);
+  EXPECT_LT(pairs, stretches / 2 + 10);
+}
+
+TEST_P(PlanPropertyTest, RepeatGivesOneCellSeveralTimesInARow) {
+  Schedule schedule = schedule_;
+  for (ScheduledKind& kind : schedule.kinds) kind.repeat = 2;
+  std::vector<PlannedFault> all;
+  for (const Plan& plan : MakePlans(schedule, GetParam(), kRuns)) {
+    all.insert(all.end(), plan.faults.begin(), plan.faults.end());
+  }
+  for (std::size_t i = 0; i + 1 < all.size(); i += 2) {
+    EXPECT_EQ(all[i].kind, all[i + 1].kind);
+    EXPECT_EQ(all[i].level, all[i + 1].level);
+    EXPECT_EQ(all[i].target.rank, all[i + 1].target.rank);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, PlanPropertyTest, ::testing::Values(1, 2, 3, 42, 12345));
 
 }  // namespace

@@ -148,6 +148,19 @@ TEST_F(LabelStepsTest, AStretchThatNeverActedIsIneffective) {
   EXPECT_EQ(LabelOf(35).status, LabelStatus::kNegative);
 }
 
+TEST_F(LabelStepsTest, KindsMeasuredByTheStretchLabelNoStepPositive) {
+  AddStretch(0, 30, 50);
+  truth_.plans[0].by_stretch = true;
+  EXPECT_EQ(LabelOf(31).reasons, kReasonByStretch | kReasonIneffective);
+  EXPECT_EQ(LabelOf(31).status, LabelStatus::kNegative);
+  truth_.plans[0].acted = true;
+  AddAction(0, 31, 1 * kMs, 500 * kUs);  // a tokenizer's stall, beside the steps
+  EXPECT_EQ(LabelOf(31).reasons, kReasonByStretch);
+  EXPECT_EQ(LabelOf(31).status, LabelStatus::kGrey);
+  EXPECT_EQ(LabelOf(31).stretch, 0);
+  EXPECT_EQ(LabelOf(31).kind, "");
+}
+
 TEST_F(LabelStepsTest, AStepThatHoldsAnEdgeIsGreyEvenAboveTheThreshold) {
   AddStretch(0, 30, 50);
   truth_.edges[0].time_ns = Begin(30) + kMs;  // inside step 30

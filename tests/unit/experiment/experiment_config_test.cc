@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "src/core/error.h"
+#include "src/experiment/campaign.h"
 #include "src/experiment/pipeline.h"
 #include "tests/support/temporary_folder.h"
 
@@ -77,7 +78,7 @@ TEST_F(ExperimentConfigTest, RefusesWhatItDoesNotKnow) {
               HasSubstr("either \"size\" or \"cut\""));
   EXPECT_THAT(MessageOf(kSteps, {"vocabulary.sweep.0.cuts=[1.5]"}),
               HasSubstr("from 0.01 to 0.9999"));
-  EXPECT_THAT(MessageOf(kSteps, {"steps=[]"}), HasSubstr("either \"campaign\""));
+  EXPECT_THAT(MessageOf(kSteps, {"steps=[]"}), HasSubstr("one of \"campaign\""));
   EXPECT_THAT(MessageOf(kSteps, {"name=../up"}), HasSubstr("must be a plain folder name"));
   EXPECT_THAT(MessageOf(kSteps, {"seeds=[]"}), HasSubstr("at least one seed"));
 }
@@ -89,6 +90,42 @@ TEST_F(ExperimentConfigTest, RolesAreFixedBySeedAndDisjoint) {
   EXPECT_EQ(roles.InOrder().size(), 12u);
   EXPECT_EQ(roles.test, AssignRoles(config, 12).test);
   EXPECT_THROW(AssignRoles(config, 2), ConfigError);
+}
+
+constexpr const char* kFaultsOnly =
+    "schema_version: 1\n"
+    "campaign:\n"
+    "  runs: 2\n"
+    "  workload: {kind: reference, model: {name: x}, parallel: {tensor: 2}}\n"
+    "  faults: {faults: [{kind: process_pause}]}\n"
+    "  restarts: 3\n"
+    "  configuration:\n"
+    "    - kind: batch_cap\n"
+    "      magnitude: {max_requests: 2}\n"
+    "      workload: {kind: reference, model: {name: x}, engine: {max_requests: 2}}\n";
+
+TEST_F(ExperimentConfigTest, WithoutVocabularyThereAreOnlyRunsTheirStepsAndOneTable) {
+  const Pipeline pipeline =
+      BuildPipeline(LoadExperiment(Write(kFaultsOnly)),
+                    [](const std::string&) { return std::optional<double>(); });
+  // Two runs of the schedule, then three healthy restarts and three with the cap.
+  EXPECT_EQ(pipeline.runs.size(), 8u);
+  EXPECT_EQ(pipeline.plan.stages.size(), 8u + 8u + 1u);
+  EXPECT_EQ(pipeline.plan.At(pipeline.metrics).inputs.size(), 16u);
+}
+
+TEST_F(ExperimentConfigTest, ConfigurationRunsAreMatchedByTheirRequests) {
+  const auto plans = PlanRuns(*LoadExperiment(Write(kFaultsOnly)).campaign);
+  ASSERT_EQ(plans.size(), 8u);
+  for (std::size_t restart = 0; restart < 3; ++restart) {
+    const RunPlan &healthy = plans[2 + 2 * restart], &capped = plans[3 + 2 * restart];
+    EXPECT_TRUE(healthy.faults.faults.empty());
+    EXPECT_EQ(capped.faults.faults.at(0).kind, "batch_cap");
+    EXPECT_EQ(capped.faults.faults.at(0).magnitude.at("max_requests"), 2);
+    EXPECT_EQ(healthy.load_seed, capped.load_seed);
+    EXPECT_NE(healthy.load_seed, plans[0].load_seed);
+    EXPECT_NE(healthy.config_yaml, capped.config_yaml);
+  }
 }
 
 }  // namespace

@@ -62,5 +62,22 @@ TEST(LinkQueueTest, LosesAboutTheShareThatWasAskedFor) {
   EXPECT_NEAR(lost, 2000, 200);  // five standard deviations of 40
 }
 
+TEST(LinkQueueTest, FlapDropsEverythingWhileItIsDown) {
+  LinkQueue queue({.down_ns = 1000, .up_mean_ns = 4000}, 5);
+  int drops = 0, flaps = 0;
+  bool was_down = false;
+  HeldPacket packet;
+  for (int64_t now_ns = 1; now_ns < 1'000'000; now_ns += 10, queue.Pop(now_ns, packet)) {
+    const bool down = !queue.Push(now_ns, Packet(60));
+    drops += down;
+    flaps += down && !was_down;
+    was_down = down;
+  }
+  // 1,000 of 5,000 ns in the mean: a fifth of 100,000 packets, in about 200 pieces.
+  EXPECT_NEAR(drops, 20'000, 3'000);
+  EXPECT_NEAR(flaps, 200, 30);
+  EXPECT_NEAR(static_cast<double>(drops) / flaps, 100, 2);
+}
+
 }  // namespace
 }  // namespace teller::fault_injection

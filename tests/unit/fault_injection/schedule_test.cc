@@ -94,21 +94,59 @@ TEST(FaultKindTest, AgentDelayIsSpreadOverTheCallsOfAStep) {
   const FaultKind& kind = *FindKind("collective_delay");
   const FaultTarget target{.symbol = "all_reduce", .calls_per_step = 10};
   // 2,000 us a step over 10 calls are 200 us a call; a step of 8 ms then takes 10.
-  const auto magnitude = kind.Magnitude(2000, {}, target);
+  const auto magnitude = kind.magnitude(2000, {}, target);
   EXPECT_EQ(magnitude.at("delay_ns"), 200'000);
-  EXPECT_DOUBLE_EQ(kind.Dilation(magnitude, target, 8), 1.25);
+  EXPECT_DOUBLE_EQ(kind.dilation(magnitude, target, 8), 1.25);
+}
+
+ScheduledKind Scheduled(const std::string& kind, const std::string& more) {
+  const std::string yaml = "faults:\n  - {kind: " + kind +
+                           ", targets: [{symbol: f, calls_per_step: 10, call_us: 50}], " + more +
+                           "}\n";
+  return Read(yaml).kinds.front();
+}
+
+TEST(FaultKindTest, ModesOfAnAgentDelayGiveTheSameTimePerStep) {
+  const FaultKind& kind = *FindKind("collective_delay");
+  const auto sizes = [&](const std::string& more) {
+    const ScheduledKind scheduled = Scheduled("collective_delay", more);
+    return kind.magnitude(2000, scheduled, scheduled.targets.front());
+  };
+  // 2,000 us over 10 calls, of which one in four is hit: 800 us a hit.
+  EXPECT_EQ(sizes("mode: random, probability: 0.25"),
+            (Magnitudes{{"mean_delay_ns", 800'000}, {"probability", 0.25}}));
+  EXPECT_EQ(sizes("every_n: 4"), (Magnitudes{{"delay_ns", 800'000}, {"every_n", 4}}));
+  // 200 us a call that takes 50 us itself.
+  EXPECT_EQ(sizes("mode: proportional"), (Magnitudes{{"factor", 4}}));
+  EXPECT_EQ(Scheduled("copy_throttle", "repeat: 1").mode, "proportional");
+  for (const char* more : {"mode: random, probability: 0.25", "every_n: 4", "mode: proportional"}) {
+    const ScheduledKind scheduled = Scheduled("collective_delay", more);
+    EXPECT_DOUBLE_EQ(kind.dilation(sizes(more), scheduled.targets.front(), 8), 1.25) << more;
+  }
+}
+
+TEST(ReadScheduleTest, RefusesModesAndRampsThatAKindDoesNotHave) {
+  const auto message = [](const std::string& fault) {
+    return MessageOf([&] { Read("faults:\n  - {" + fault + "}\n"); });
+  };
+  EXPECT_THAT(message("kind: link_latency, ramp_share: 0.5"), HasSubstr("cannot ramp"));
+  EXPECT_THAT(message("kind: copy_delay, mode: proportional, targets: [{symbol: f}]"),
+              HasSubstr("mode"));
+  EXPECT_THAT(message("kind: copy_throttle, targets: [{symbol: f}]"), HasSubstr("needs call_us"));
+  EXPECT_THAT(message("kind: process_pause, mode: random"), HasSubstr("mode"));
+  EXPECT_THAT(message("kind: batch_cap"), HasSubstr("campaign.configuration"));
 }
 
 TEST(FaultKindTest, NamesAreUniqueAndEveryKindIsWhole) {
   std::set<std::string_view> names;
-  for (const FaultKind* kind : AllKinds()) {
-    const KindDescription& description = kind->description();
+  for (const FaultKind& kind : AllKinds()) {
+    const KindDescription& description = kind.description;
     EXPECT_TRUE(names.insert(description.name).second) << description.name;
     EXPECT_TRUE(description.view == "horizontal" || description.view == "vertical");
     EXPECT_FALSE(description.family.empty());
     EXPECT_TRUE(std::is_sorted(description.step_edges_us.begin(), description.step_edges_us.end(),
                                std::less_equal<>()));
-    EXPECT_EQ(FindKind(description.name), kind);
+    EXPECT_EQ(FindKind(description.name), &kind);
   }
   EXPECT_EQ(FindKind("no_such_kind"), nullptr);
 }
