@@ -94,19 +94,32 @@ def own_cgroups():
     return found
 
 
-def machine(state_folder, own):
-    """What a runner may change. `own` tells a process of this script's runners by its command."""
+def journalled(state_folder):
+    """Run ids and network namespaces that runners of this script's have written down."""
+    ids, networks = set(), set()
+    for path in (state_folder / "journal").glob("*.jsonl"):
+        ids.add(path.name.rsplit(".", 2)[0])
+        for line in path.read_text(errors="replace").splitlines():
+            entry = json.loads(line) if line.endswith("}") else {}
+            if entry.get("change") == "network":
+                networks.add(f"net:[{entry['what']}]")
+    return ids, networks
+
+
+def machine(state_folder, own, ids, networks):
+    """What a runner may change: of namespaces, cgroups and shared memory only its own, since others may come and go. `own` tells
+    a process of this script's runners by its command."""
     disciplines = subprocess.run(["tc", "qdisc", "show"], capture_output=True, text=True, check=False).stdout
     alive = [entry for entry in processes() if entry[1] not in "ZX" and entry[0] != os.getpid()]
     journal = state_folder / "journal"
     return {
-        "namespaces": namespaces(),
+        "namespaces": namespaces() & networks,
         "links": set(os.listdir("/sys/class/net")),
         "qdiscs": set(disciplines.splitlines()),
-        "cgroups": own_cgroups(),
+        "cgroups": {path for path in own_cgroups() if any(run in path for run in ids)},
         "processes": {f"{pid} {name}" for pid, _, name, command in alive if own in command},
         "stopped": {f"{pid} {name}" for pid, state, name, _ in alive if state == "T"},
-        "shm": {name for name in os.listdir("/dev/shm") if name.startswith("teller-")},
+        "shm": {name for name in os.listdir("/dev/shm") if any(name == f"teller-{run}" for run in ids)},
         "journals": set(os.listdir(journal)) if journal.is_dir() else set(),
     }
 
@@ -130,7 +143,7 @@ def attempt(number, kind, teller, work, environment):
     own = str(work / str(number))
     folder = pathlib.Path(own)
     folder.mkdir()
-    before = machine(work / "state", own)
+    before = machine(work / "state", own, set(), set())
     begun = time.monotonic()
     runner = subprocess.Popen([teller, "run", experiment(kind, folder), "--output", folder / "results"],
                               env=environment, stdout=subprocess.DEVNULL, stderr=open(folder / "err", "w"))
@@ -146,12 +159,13 @@ def attempt(number, kind, teller, work, environment):
     if ended is not None:
         print((folder / "err").read_text(), file=sys.stderr)
         return moment, [f"the runner had ended by itself with code {ended}"], 0, 0
+    ids, networks = journalled(work / "state")
     restore = subprocess.run([teller, "restore", "--json"], env=environment, capture_output=True, text=True, check=False)
     undone = len(json.loads(restore.stdout)["leftovers"]) if restore.returncode == 0 else 0
     restored = time.monotonic()
     problems = [f"restore: {restore.stderr.strip()}"] if restore.returncode != 0 else []
     while True:
-        remains = left(before, machine(work / "state", own))
+        remains = left(before, machine(work / "state", own, ids, networks))
         if not remains or time.monotonic() - restored > GRACE_S:
             break
         time.sleep(0.05)
