@@ -421,7 +421,8 @@ void AddChecks(const Json& row, int32_t level, const Stretches& stretches,
     AddCheck(row, "weakest level moves the median step", "< 0.03", moved, moved < kWeakestMove,
              cells);
   }
-  if (!IsAgentKind(stretches)) return;
+  // One stretch has no interval, and hardly a slope.
+  if (!IsAgentKind(stretches) || stretches.size() < 2) return;
   const double slope = SlopeOver(stretches);
   const Interval interval =
       Resample(1, [&](Random& random) { return SlopeOver(Draw(stretches, random)); });

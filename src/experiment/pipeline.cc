@@ -134,18 +134,18 @@ class Builder {
   void AddPublishedSteps() {
     for (const PublishedRun& run : config_.published->MainRuns()) {
       const fs::path packed = config_.published->folder / run.file;
-      steps_.push_back(Add({.kind = "steps",
-                            .name = run.file.substr(0, run.file.find('.')),
-                            .version = kVersions.unpacked,
-                            .settings = run.hash,
-                            .make = [packed, hash = run.hash](const StageContext& context) {
-                              if (HashFileHex(packed) != hash) {
-                                throw DataError(fmt::format(
-                                    "{}: not the file of the manifest; fetch the data set again",
-                                    packed.string()));
-                              }
-                              interop::UnpackSteps(packed, context.output / kStepsFile);
-                            }}));
+      steps_.push_back(Add(
+          {.kind = "steps",
+           .name = run.file.substr(0, run.file.find('.')),
+           .version = kVersions.unpacked,
+           .settings = run.hash,
+           .make = [packed, hash = run.hash](const StageContext& context) {
+             if (HashFileHex(packed) != hash) {
+               throw DataError(fmt::format(
+                   "{}: not the file of the manifest; fetch the data set again", packed.string()));
+             }
+             interop::UnpackSteps(packed, context.output / kStepsFile, interop::Unpack::kForests);
+           }}));
     }
   }
 

@@ -156,6 +156,23 @@ void DropForest(StepForest& step, dataset::StepLabel& label) {
   label.hit_nodes.clear();
 }
 
+void DropWithoutForest(StepsFile& steps) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < steps.forest.size(); ++i) {
+    if (!steps.forest[i]) continue;
+    if (kept != i) {
+      steps.run.steps[kept] = std::move(steps.run.steps[i]);
+      steps.labels[kept] = std::move(steps.labels[i]);
+      steps.numbers[kept] = std::move(steps.numbers[i]);
+    }
+    ++kept;
+  }
+  steps.run.steps.resize(kept);
+  steps.labels.resize(kept);
+  steps.numbers.resize(kept);
+  steps.forest.assign(kept, 1);
+}
+
 using Archive = std::unique_ptr<archive, int (*)(archive*)>;
 
 void Check(int result, archive* which, const fs::path& path) {
@@ -239,10 +256,11 @@ void WritePackedSteps(const fs::path& path, StepsFile steps, const std::vector<u
   destination.Commit();
 }
 
-void UnpackSteps(const fs::path& packed, const fs::path& output) {
+void UnpackSteps(const fs::path& packed, const fs::path& output, Unpack which) {
   const Beside plain(output);
   ExpandFile(packed, plain.path());
   StepsFile steps = dataset::ReadSteps(plain.path());
+  if (which == Unpack::kForests) DropWithoutForest(steps);
   for (StepForest& step : steps.run.steps) DecodeForest(step);
   dataset::WriteSteps(output, steps);
 }

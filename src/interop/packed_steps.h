@@ -24,7 +24,12 @@ void RoundForest(reconstruct::StepForest& step);
 void WritePackedSteps(const std::filesystem::path& path, dataset::StepsFile steps,
                       const std::vector<uint8_t>& keep);
 
+/// Which steps are unpacked: all, or those whose forest is there, which slices, tokens and tables
+/// stand on.
+enum class Unpack { kAll, kForests };
+
 /// Unpacks into a steps.h5. Throws DataError: missing, foreign, damaged.
-void UnpackSteps(const std::filesystem::path& packed, const std::filesystem::path& output);
+void UnpackSteps(const std::filesystem::path& packed, const std::filesystem::path& output,
+                 Unpack which = Unpack::kAll);
 
 }  // namespace teller::interop

@@ -22,6 +22,8 @@ namespace {
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr uint32_t kStepPlan = 1000;
+/// Without a fault, before the first: a busy machine makes few steps in a second.
+constexpr int64_t kHealthyMs = 1500;
 
 PlannedFault Delay(uint32_t id, const std::string& kind, int rank, const std::string& layer,
                    const std::string& symbol, double delay_ms = 3) {
@@ -32,7 +34,7 @@ PlannedFault Delay(uint32_t id, const std::string& kind, int rank, const std::st
       .level = 3,
       .magnitude = {{"delay_ns", delay_ms * 1e6}},
       .target = {.rank = RankId{rank}, .layer = layer, .symbol = symbol, .culprit_symbol = symbol},
-      .begin_ns = static_cast<int64_t>(500 + 1200 * id) * kMs,
+      .begin_ns = static_cast<int64_t>(kHealthyMs + 1200 * id) * kMs,
       .length_ns = 900 * kMs};
 }
 
@@ -148,17 +150,18 @@ class EngineFaultsTest : public ::testing::TestWithParam<Subject> {
 TEST_P(EngineFaultsTest, AgentKindsActOnTheRankAndCallTheyName) {
   const std::vector<PlannedFault>& faults = GetParam().faults;
   std::vector<PlannedFault> planned = faults;
-  planned.push_back(StepCounter((500 + 1200 * static_cast<int64_t>(faults.size())) * kMs));
-  Injector injector({.seed = 1,
-                     .calibration_ns = 0,
-                     .duration_ns = (600 + 1200 * static_cast<int64_t>(faults.size())) * kMs,
-                     .faults = planned},
-                    workload_->RankProcesses(),
-                    {.run_id = "engine",
-                     .truth_path = folder_ / "truth.jsonl",
-                     .run_dir = cluster_->run_dir(),
-                     .control = control_,
-                     .journal = &cluster_->journal()});
+  planned.push_back(StepCounter((kHealthyMs + 1200 * static_cast<int64_t>(faults.size())) * kMs));
+  Injector injector(
+      {.seed = 1,
+       .calibration_ns = 0,
+       .duration_ns = (kHealthyMs + 100 + 1200 * static_cast<int64_t>(faults.size())) * kMs,
+       .faults = planned},
+      workload_->RankProcesses(),
+      {.run_id = "engine",
+       .truth_path = folder_ / "truth.jsonl",
+       .run_dir = cluster_->run_dir(),
+       .control = control_,
+       .journal = &cluster_->journal()});
   const auto summary = injector.Run();
   EXPECT_EQ(summary.ineffective, 0);
   EXPECT_EQ(summary.lost, 0);

@@ -115,6 +115,12 @@ TEST_F(PackedStepsTest, StepsThatAreNotKeptHaveLabelAndNumbersOnly) {
   EXPECT_EQ(found.numbers.size(), 60u);
   EXPECT_EQ(found.number_names, run.number_names);
   EXPECT_EQ(found.labels[30].recorded_ns, run.labels[30].recorded_ns);
+  UnpackSteps(folder_ / "run.h5.xz", folder_ / "forests.h5", Unpack::kForests);
+  const StepsFile forests = dataset::ReadSteps(folder_ / "forests.h5");
+  ASSERT_EQ(forests.run.steps.size(), 5u);
+  EXPECT_EQ(forests.run.steps[2].engine_step, run.run.steps[12].engine_step);
+  EXPECT_EQ(forests.labels[2].status, run.labels[12].status);
+  EXPECT_EQ(forests.run.steps[2].nodes.size(), run.run.steps[12].nodes.size());
 }
 
 TEST_F(PackedStepsTest, PacksToAFractionOfTheStepsFile) {
