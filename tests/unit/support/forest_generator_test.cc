@@ -75,7 +75,7 @@ TEST(ForestGeneratorTest, MatchedCollectivesEndTogether) {
       const int64_t last_begin = rank_begin(last) + last.begin_ns;
       const int64_t other_begin = rank_begin(other) + other.begin_ns;
       EXPECT_EQ(last_begin + last.duration_ns, other_begin + other.duration_ns);
-      EXPECT_GE(last_begin, other_begin);
+      EXPECT_GE(last_begin + last.entry_delay_ns, other_begin + other.entry_delay_ns);
       EXPECT_EQ(last.sequence, other.sequence);
       ++matched;
     }
