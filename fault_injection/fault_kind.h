@@ -73,14 +73,11 @@ struct Measure {
   double value = 0;
 };
 
-/// One planned fault on live processes. Prepare, then Apply are called once; Undo may be called
-/// again and is called by the destructor.
+/// One planned fault on live processes. Apply is called once; Undo may be called again and is
+/// called by the destructor.
 class Fault {
  public:
   virtual ~Fault() = default;
-  /// Shortly before the stretch: what may take long, such as a journal that is synced to disk.
-  /// Nothing that the target would notice. Throws DeviceError.
-  virtual void Prepare() {}
   /// Switches the perturbation on; with `placebo` everything is done but the effect. Throws
   /// DeviceError.
   virtual void Apply() = 0;
@@ -108,6 +105,10 @@ struct FaultKind {
   std::function<double(const Magnitudes& magnitude, const FaultTarget& target, double step_ms)>
       dilation;
   std::function<std::unique_ptr<Fault>(const PlannedFault& plan, FaultContext context)> make;
+  /// Before the run: writes into the journal what the fault may leave behind. That is synced to
+  /// disk, which may take seconds where others write; in a stretch it would be the stretch's end.
+  std::function<void(const PlannedFault& plan, const FaultContext& context)> announce =
+      [](const PlannedFault&, const FaultContext&) {};
   /// Empty, or what this machine lacks for it, in words.
   std::function<std::string()> why_unavailable = [] { return std::string(); };
 };

@@ -33,27 +33,23 @@ const FaultKind& KindOf(const PlannedFault& fault) {
   return *kind;
 }
 
-/// What may take long is done so long before a stretch.
-constexpr int64_t kLeadNs = 100'000'000;
-
-/// What is done at one moment of a plan; at the same time in this order.
-enum class Act { kEnd, kPrepare, kBegin };
+/// One moment of a plan at which something is switched.
 struct Moment {
   int64_t at_ns;
-  Act act;
+  bool begin;
   std::size_t fault;
 };
 
+/// Ends come before begins at the same time.
 std::vector<Moment> Moments(const Plan& plan) {
   std::vector<Moment> moments;
   for (std::size_t index = 0; index < plan.faults.size(); ++index) {
     const PlannedFault& fault = plan.faults[index];
-    moments.push_back({fault.begin_ns - kLeadNs, Act::kPrepare, index});
-    moments.push_back({fault.begin_ns, Act::kBegin, index});
-    moments.push_back({fault.begin_ns + fault.length_ns, Act::kEnd, index});
+    moments.push_back({.at_ns = fault.begin_ns, .begin = true, .fault = index});
+    moments.push_back({.at_ns = fault.begin_ns + fault.length_ns, .begin = false, .fault = index});
   }
   std::stable_sort(moments.begin(), moments.end(), [](const Moment& a, const Moment& b) {
-    return a.at_ns != b.at_ns ? a.at_ns < b.at_ns : a.act < b.act;
+    return a.at_ns != b.at_ns ? a.at_ns < b.at_ns : a.begin < b.begin;
   });
   return moments;
 }
@@ -124,7 +120,20 @@ struct Injector::State {
     }
   }
 
-  void Prepare(std::size_t index) {
+  FaultContext ContextOf(const PlannedFault& fault, uint32_t slot) {
+    const RankId rank = fault.target.rank;
+    return {.ranks = ranks,
+            .control = options.control,
+            .any_rank = options.any_rank,
+            .run_id = options.run_id,
+            .healthy_cpu = healthy_cpu.contains(rank) ? healthy_cpu.at(rank) : 1,
+            .slot = slot,
+            .cluster = options.cluster,
+            .truth = truth,
+            .journal = *options.journal};
+  }
+
+  void Begin(std::size_t index) {
     const PlannedFault& fault = plan.faults[index];
     const cluster::RankProcess& process = RankOf(fault);
     if (ended.contains(process.rank)) return;
@@ -134,36 +143,14 @@ struct Injector::State {
     drain.Expect(fault);
     const FaultKind& kind = KindOf(fault);
     truth.PlanLine(fault, kind.description, process.node);
-    Active& entry = prepared[index] = {
-        .fault = kind.make(
-            fault,
-            {.ranks = ranks,
-             .control = options.control,
-             .any_rank = options.any_rank,
-             .run_id = options.run_id,
-             .healthy_cpu = healthy_cpu.contains(process.rank) ? healthy_cpu.at(process.rank) : 1,
-             .slot = slot,
-             .cluster = options.cluster,
-             .truth = truth,
-             .journal = *options.journal}),
-        .slot = slot,
-        .ramp_until_ns = fault.ramp_ns > 0 && !fault.placebo ? fault.begin_ns + fault.ramp_ns : 0};
-    entry.fault->Prepare();
-  }
-
-  void Begin(std::size_t index) {
-    const PlannedFault& fault = plan.faults[index];
-    const cluster::RankProcess& process = RankOf(fault);
-    auto entry = prepared.extract(index);
-    if (!entry) return;  // its rank had ended
-    if (ended.contains(process.rank)) {
-      free_slots.insert(entry.mapped().slot);
-      return;
-    }
+    const bool ramps = fault.ramp_ns > 0 && !fault.placebo;
+    Active& entry = active[index] = {.fault = kind.make(fault, ContextOf(fault, slot)),
+                                     .slot = slot,
+                                     .ramp_until_ns = ramps ? fault.begin_ns + fault.ramp_ns : 0};
     ++summary.stretches;
     if (fault.placebo) ++summary.placebos;
     truth.Stretch(/*begin=*/true, fault, process.node, NodeNow(process));
-    active.insert(std::move(entry)).position->second.fault->Apply();
+    entry.fault->Apply();
     Ramp();
   }
 
@@ -184,7 +171,6 @@ struct Injector::State {
   }
 
   void EndAll() {
-    prepared.clear();
     while (!active.empty()) End(active.begin()->first);
   }
 
@@ -227,21 +213,13 @@ struct Injector::State {
   }
 
   void Perform() {
+    for (const PlannedFault& fault : plan.faults)
+      KindOf(fault).announce(fault, ContextOf(fault, 0));
     begin_ns = MonotonicNs();
     Calibrate();
     for (const Moment& moment : Moments(plan)) {
       if (!WaitUntil(moment.at_ns)) return;
-      switch (moment.act) {
-        case Act::kEnd:
-          End(moment.fault);
-          break;
-        case Act::kPrepare:
-          Prepare(moment.fault);
-          break;
-        case Act::kBegin:
-          Begin(moment.fault);
-          break;
-      }
+      moment.begin ? Begin(moment.fault) : End(moment.fault);
     }
     summary.completed = WaitUntil(plan.duration_ns);
   }
@@ -263,10 +241,9 @@ struct Injector::State {
   TruthWriter truth;
   HitDrain drain;
   std::set<uint32_t> free_slots;
-  std::map<std::size_t, Active> prepared;  // by index in the plan
-  std::map<std::size_t, Active> active;    // by index in the plan; undone by its destructors too
-  std::vector<std::size_t> begun;          // and ended again
-  std::set<uint32_t> acted;                // plans measured by the stretch that did something
+  std::map<std::size_t, Active> active;  // by index in the plan; undone by its destructors too
+  std::vector<std::size_t> begun;        // and ended again
+  std::set<uint32_t> acted;              // plans measured by the stretch that did something
   std::set<RankId> ended;
   std::map<RankId, double> healthy_cpu;  // processors used in the calibration window
   std::atomic<bool> stopped = false;

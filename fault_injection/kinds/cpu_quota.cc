@@ -18,17 +18,18 @@ constexpr char kPeriod[] = "period_ms";
 constexpr char kStep[] = "nominal_step_ms";
 constexpr double kLeastQuotaUs = 1000;  // the kernel takes no less
 
+std::string CgroupName(const PlannedFault& plan) {
+  return "r" + std::to_string(Index(plan.target.rank));
+}
+
 class CpuQuota : public SampledFault {
  public:
   using SampledFault::SampledFault;
   ~CpuQuota() override { Undo(); }
 
-  void Prepare() override {
-    cgroup_ = std::make_unique<cluster::CpuCgroup>(
-        context().run_id, "p" + std::to_string(plan().plan_id), context().journal);
-  }
-
   void Apply() override {
+    cgroup_ = std::make_unique<cluster::CpuCgroup>(context().run_id, CgroupName(plan()),
+                                                   context().journal);
     cgroup_->Add(target().pid);
     if (!plan().placebo) SetQuota();
     StartSampling("throttled");
@@ -81,6 +82,10 @@ FaultKind CpuQuotaKind() {
                          double) { return 1.0 / magnitude.at(kShare); },
           .make = [](const PlannedFault& plan,
                      FaultContext context) { return std::make_unique<CpuQuota>(plan, context); },
+          .announce =
+              [](const PlannedFault& plan, const FaultContext& context) {
+                cluster::CpuCgroup::Announce(context.run_id, CgroupName(plan), context.journal);
+              },
           .why_unavailable = cluster::CpuCgroup::WhyUnavailable};
 }
 

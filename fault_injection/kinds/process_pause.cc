@@ -33,10 +33,6 @@ class ProcessPause : public Fault {
         random_(plan.seed) {}
   ~ProcessPause() override { Undo(); }
 
-  void Prepare() override {
-    context_.journal.RecordProcess(cluster::Change::kStopped, target_.pid);
-  }
-
   void Apply() override {
     pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, target_.pid, 0));
     if (pidfd_ < 0 || !cluster::IsAlive(target_.pid, target_.start_ticks)) return;  // it has ended
@@ -141,14 +137,18 @@ class ProcessPause : public Fault {
 }  // namespace
 
 FaultKind ProcessPauseKind() {
-  return PulsedKind({.name = "process_pause",
-                     .family = "host",
-                     .view = "horizontal",
-                     .where = "interval",
-                     .resource = "process"},
-                    kShape, [](const PlannedFault& plan, FaultContext context) {
-                      return std::make_unique<ProcessPause>(plan, context);
-                    });
+  FaultKind kind = PulsedKind({.name = "process_pause",
+                               .family = "host",
+                               .view = "horizontal",
+                               .where = "interval",
+                               .resource = "process"},
+                              kShape, [](const PlannedFault& plan, FaultContext context) {
+                                return std::make_unique<ProcessPause>(plan, context);
+                              });
+  kind.announce = [](const PlannedFault& plan, const FaultContext& context) {
+    context.journal.RecordProcess(cluster::Change::kStopped, TargetOf(plan, context).pid);
+  };
+  return kind;
 }
 
 }  // namespace teller::fault_injection

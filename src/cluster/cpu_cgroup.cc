@@ -87,6 +87,14 @@ fs::path CgroupOf(pid_t pid, const Hierarchy& hierarchy) {
   return hierarchy.root;
 }
 
+/// Throws UnavailableError.
+fs::path PathOf(const std::string& run_id, const std::string& name) {
+  if (const std::string why = CpuCgroup::WhyUnavailable(); !why.empty()) {
+    throw UnavailableError("processor quota: " + why);
+  }
+  return FindHierarchy()->root / fmt::format("teller-{}-{}", run_id, name);
+}
+
 }  // namespace
 
 std::string CpuCgroup::WhyUnavailable() {
@@ -98,14 +106,14 @@ std::string CpuCgroup::WhyUnavailable() {
   return "";
 }
 
+void CpuCgroup::Announce(const std::string& run_id, const std::string& name, Journal& journal) {
+  journal.Record(Change::kCgroup, PathOf(run_id, name).string());
+}
+
 CpuCgroup::CpuCgroup(const std::string& run_id, const std::string& name, Journal& journal)
     : journal_(journal) {
-  if (const std::string why = WhyUnavailable(); !why.empty()) {
-    throw UnavailableError("processor quota: " + why);
-  }
-  const Hierarchy hierarchy = *FindHierarchy();
-  version2_ = hierarchy.version2;
-  const fs::path path = hierarchy.root / fmt::format("teller-{}-{}", run_id, name);
+  const fs::path path = PathOf(run_id, name);
+  version2_ = FindHierarchy()->version2;
   journal.Record(Change::kCgroup, path.string());
   if (mkdir(path.c_str(), 0755) != 0) {
     throw DeviceError(fmt::format("make cgroup {}: {}", path.string(), std::strerror(errno)));

@@ -18,6 +18,9 @@ class CpuCgroup {
  public:
   /// Empty, or why a quota cannot be set here: 'no root', 'no cpu controller', ...
   static std::string WhyUnavailable();
+  /// Writes a cgroup of that name into the journal ahead of making it, which then need not wait for
+  /// the disk. Throws UnavailableError, DeviceError.
+  static void Announce(const std::string& run_id, const std::string& name, Journal& journal);
   /// Throws UnavailableError (see WhyUnavailable), DeviceError.
   CpuCgroup(const std::string& run_id, const std::string& name, Journal& journal);
   ~CpuCgroup();

@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kIpTimeoutNs = 20'000'000'000;
 constexpr int64_t kAskTimeoutNs = 2'000'000'000;
+constexpr int64_t kIdleMs = 500;
 
 std::string FirstLine(const std::filesystem::path& path) {
   std::ifstream file(path);
@@ -93,8 +94,16 @@ std::optional<double> RoundTripUs(Cluster& cluster, std::size_t node) {
   }
   std::vector<double> trips_us;
   std::ifstream file(answer);
-  for (std::string word; file >> word;) {
-    if (word.starts_with("rtt:")) trips_us.push_back(std::atof(word.c_str() + 4) * 1000);
+  // A connection is a line of words; one that nothing came over lately has an old round trip.
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    double trip_us = -1;
+    int64_t idle_ms = 0;
+    for (std::string word; words >> word;) {
+      if (word.starts_with("rtt:")) trip_us = std::atof(word.c_str() + 4) * 1000;
+      if (word.starts_with("lastrcv:")) idle_ms = std::atoll(word.c_str() + 8);
+    }
+    if (trip_us >= 0 && idle_ms < kIdleMs) trips_us.push_back(trip_us);
   }
   std::filesystem::remove(answer);
   if (trips_us.empty()) return std::nullopt;

@@ -30,8 +30,8 @@ namespace teller::experiment {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr double kMostBusyShare = .25;  // of all processors, before a campaign
-constexpr int64_t kReadyTimeoutNs = 120'000'000'000;
+constexpr double kMostBusyShare = .25;                // of all processors, before a campaign
+constexpr int64_t kReadyTimeoutNs = 300'000'000'000;  // vLLM starts in 20 s on an idle machine
 constexpr int64_t kStopGraceNs = 5'000'000'000;
 /// Start, first requests, stop and trace file, in seconds: measured on two cores.
 constexpr double kOverheadS = 3.5, kVllmOverheadS = 35;
