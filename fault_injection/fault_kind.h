@@ -66,6 +66,10 @@ struct FaultContext {
 /// The process of a plan's rank; it is there (the injector checks before it makes a fault).
 const cluster::RankProcess& TargetOf(const PlannedFault& plan, const FaultContext& context);
 
+/// Records an action that holds up the whole of the target, on this process's clock.
+void RecordInterval(const PlannedFault& plan, const cluster::RankProcess& target, int64_t begin_ns,
+                    int64_t end_ns, const std::string& what, TruthWriter& truth);
+
 /// Achieved effect of a stretch.
 struct Measure {
   std::string name;

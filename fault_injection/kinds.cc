@@ -36,4 +36,15 @@ const cluster::RankProcess& TargetOf(const PlannedFault& plan, const FaultContex
   return *target;
 }
 
+void RecordInterval(const PlannedFault& plan, const cluster::RankProcess& target, int64_t begin_ns,
+                    int64_t end_ns, const std::string& what, TruthWriter& truth) {
+  truth.Action({.plan_id = plan.plan_id,
+                .node = target.node,
+                .rank = target.rank,
+                .begin_ns = begin_ns + target.clock_offset_ns,
+                .end_ns = end_ns + target.clock_offset_ns,
+                .what = what,
+                .where = "interval"});
+}
+
 }  // namespace teller::fault_injection

@@ -124,13 +124,7 @@ class LinkFault : public Fault {
 
   void Record(int64_t begin_ns, int64_t end_ns, const char* what) {
     if (plan_.placebo) return;
-    context_.truth.Action({.plan_id = plan_.plan_id,
-                           .node = target_.node,
-                           .rank = target_.rank,
-                           .begin_ns = begin_ns + target_.clock_offset_ns,
-                           .end_ns = end_ns + target_.clock_offset_ns,
-                           .what = what,
-                           .where = "interval"});
+    RecordInterval(plan_, target_, begin_ns, end_ns, what, context_.truth);
   }
 
   const PlannedFault plan_;

@@ -108,13 +108,7 @@ class ProcessPause : public Fault {
 
   void Record(int64_t begin_ns, int64_t end_ns) {
     ++seen_;
-    context_.truth.Action({.plan_id = plan_.plan_id,
-                           .node = target_.node,
-                           .rank = target_.rank,
-                           .begin_ns = begin_ns + target_.clock_offset_ns,
-                           .end_ns = end_ns + target_.clock_offset_ns,
-                           .what = "stop",
-                           .where = "interval"});
+    RecordInterval(plan_, target_, begin_ns, end_ns, "stop", context_.truth);
   }
 
   bool Send(int signal_number) {

@@ -41,13 +41,7 @@ void SampledFault::Sample() {
     free_ns = now_ns;
     if (plan_.placebo) continue;
     recorded_ns_ += now_ns - begin_ns;
-    context_.truth.Action({.plan_id = plan_.plan_id,
-                           .node = target_.node,
-                           .rank = target_.rank,
-                           .begin_ns = begin_ns + target_.clock_offset_ns,
-                           .end_ns = now_ns + target_.clock_offset_ns,
-                           .what = what_,
-                           .where = "interval"});
+    RecordInterval(plan_, target_, begin_ns, now_ns, what_, context_.truth);
   }
 }
 

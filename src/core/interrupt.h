@@ -4,8 +4,8 @@ namespace teller {
 
 /// Ctrl-C, SIGTERM and SIGHUP set a flag and interrupt blocking calls; whoever runs long asks the
 /// flag and unwinds, so that the machine is restored by destructors. A second signal, half a second
-/// or more later, ends the
-/// process at once (the journal then serves 'teller restore'). Call once, from main.
+/// or more later, ends the process at once (the journal then serves 'teller restore'). Call once,
+/// from main.
 void InstallInterruptHandlers();
 
 /// True since the first signal.

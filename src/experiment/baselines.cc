@@ -13,6 +13,7 @@
 #include "src/core/error.h"
 #include "src/core/random.h"
 #include "src/experiment/logistic_regression.h"
+#include "src/experiment/metrics.h"
 #include "src/experiment/scored_step.h"
 
 namespace teller::experiment {
@@ -26,12 +27,6 @@ constexpr std::size_t kMinSamples =
     8;  // of a (operator, phase, bucket) row; rarer ones use the operator's own
 constexpr double kMadToDeviation = 1.4826;  // of a normal distribution
 constexpr double kLeastSpread = .02;  // of log-times: 2 %, under which differences are clock noise
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 struct RobustFit {
   double median = 0, spread = 1;

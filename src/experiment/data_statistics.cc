@@ -1,18 +1,16 @@
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <set>
 
 #include "src/experiment/evaluation.h"
 #include "src/experiment/headline_metrics.h"
+#include "src/experiment/metrics.h"
 
 namespace teller::experiment {
 namespace {
 using dataset::LabelStatus;
 using dataset::View;
 using Json = nlohmann::ordered_json;
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 std::string PartOf(const std::string& run_id, const Split& split) {
   for (const auto& [name, part] : {std::pair("train", &split.train),
@@ -21,13 +19,6 @@ std::string PartOf(const std::string& run_id, const Split& split) {
     if (std::find(part->begin(), part->end(), run_id) != part->end()) return name;
   }
   return "unused";
-}
-
-double Median(std::vector<double> values) {
-  if (values.empty()) return kNaN;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 /// Counts of one part of the data: the columns of E1.

@@ -103,6 +103,20 @@ BinaryScores ScoresAtPrior(Rates rates, double prior) {
   return scores;
 }
 
+double Median(std::vector<double> values) {
+  std::erase_if(values, [](double value) { return std::isnan(value); });
+  if (values.empty()) return kNaN;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+double Mean(std::span<const double> values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return values.empty() ? kNaN : sum / static_cast<double>(values.size());
+}
+
 double NaturalPrior(std::span<const Sample> samples) {
   return samples.empty()
              ? kNaN

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 namespace teller::experiment {
 
@@ -28,6 +29,11 @@ struct BinaryScores {
 };
 /// Scores as if a share `prior` of the steps were faulty, reached by weighting the two rates.
 BinaryScores ScoresAtPrior(Rates rates, double prior);
+
+/// The upper of the middle two where the count is even; NaN values are left out, NaN of none. O(n).
+double Median(std::vector<double> values);
+/// NaN of none.
+double Mean(std::span<const double> values);
 
 /// Share of positives.
 double NaturalPrior(std::span<const Sample> samples);

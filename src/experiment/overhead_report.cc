@@ -44,15 +44,7 @@ constexpr Quantity kQuantities[] = {
     {"tokens_per_s", "tokens_ratio", &StretchMeasure::tokens_per_s, 1},
 };
 
-double MedianOf(std::vector<double> values) {
-  std::erase_if(values, [](double value) { return std::isnan(value); });
-  if (values.empty()) return kNaN;
-  std::ranges::sort(values);
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
-double MedianOf(const Stretches& stretches, double StretchMeasure::*value) {
+double MedianOver(const Stretches& stretches, double StretchMeasure::*value) {
   std::vector<double> values;
   for (const StretchMeasure* stretch : stretches) values.push_back(stretch->*value);
   return MedianOf(std::move(values));
@@ -176,7 +168,7 @@ void AppendCells(const std::string& workload, int concurrency, const ByMode& mod
     if (mode == WatchMode::kNotAttached) row.erase("against");
     const auto n = static_cast<int64_t>(stretches.size());
     for (const Quantity& quantity : kQuantities) {
-      const double median = MedianOf(stretches, quantity.value) * quantity.scale;
+      const double median = MedianOver(stretches, quantity.value) * quantity.scale;
       cells.push_back(CellOf(row, quantity.name, {.value = median, .n = n}));
       if (mode == WatchMode::kNotAttached) continue;
       const Interval ratio =
@@ -186,9 +178,9 @@ void AppendCells(const std::string& workload, int concurrency, const ByMode& mod
     }
     if (mode == WatchMode::kNotAttached) continue;
     cells.push_back(CellOf(row, "drain_cpu",
-                           {.value = MedianOf(stretches, &StretchMeasure::drain_cpu), .n = n}));
-    cells.push_back(
-        CellOf(row, "pool_mib", {.value = MedianOf(stretches, &StretchMeasure::pool_mib), .n = n}));
+                           {.value = MedianOver(stretches, &StretchMeasure::drain_cpu), .n = n}));
+    cells.push_back(CellOf(row, "pool_mib",
+                           {.value = MedianOver(stretches, &StretchMeasure::pool_mib), .n = n}));
   }
 }
 

@@ -35,13 +35,6 @@ struct Stretch {
   int64_t begin_ns = 0, end_ns = 0;
 };
 
-double MedianOf(std::vector<double> values) {
-  if (values.empty()) return kNaN;
-  std::ranges::sort(values);
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
 /// One request of load.jsonl.
 struct Request {
   int64_t begin_ns, first_token_ns, end_ns, tokens;
@@ -261,6 +254,14 @@ std::vector<std::pair<bool, int>> StartOrder(const OverheadConfig& config,
 }
 
 }  // namespace
+
+double MedianOf(std::vector<double> values) {
+  std::erase_if(values, [](double value) { return std::isnan(value); });
+  if (values.empty()) return kNaN;
+  std::ranges::sort(values);
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
 
 OverheadMeasures MeasureOverhead(
     const OverheadConfig& config, const fs::path& scratch, double limit_s,

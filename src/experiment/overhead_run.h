@@ -30,6 +30,10 @@ struct OverheadMeasures {
   std::vector<std::string> notes;  ///< a line each: what is missing and why
 };
 
+/// The mean of the middle two where the count is even, since stretches are few; NaN values are left
+/// out, NaN of none.
+double MedianOf(std::vector<double> values);
+
 /// Runs every workload of the experiment: starts of the engine with and without the agent in random
 /// order; within an attached one, stretches of every mode in blocks of random order, all in one run
 /// of the engine and the load. Nothing else should run on the machine. Stops in good order when

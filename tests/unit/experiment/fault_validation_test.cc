@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
+
+#include "src/core/error.h"
+#include "tests/support/temporary_folder.h"
 
 namespace teller::experiment {
 namespace {
@@ -156,6 +160,29 @@ TEST_F(FaultValidationTest, ConfigurationFaultsAreComparedWithRestarts) {
   EXPECT_FALSE(Find(cells, "F4", "tpot_ratio")->value);  // the healthy ones had no request
   truth_.plans[0].kind = "collective_delay";
   EXPECT_FALSE(AsWholeRun(steps_, truth_, requests_));
+}
+
+TEST(LoadRequestsTest, KeepTheirTimesAndTheDamagedOneIsNamed) {
+  const testing_support::TemporaryFolder folder;
+  const auto path = folder / "load.jsonl";
+  std::ofstream(path) << R"({"begin_ns":1000,"ttft_ns":20,"end_ns":1500,"tpot_ns":40})"
+                      << "\n"
+                      << R"({"begin_ns":2000,"ttft_ns":20,"end_ns":2020,"tpot_ns":null})"
+                      << "\n"
+                      << R"({"summary":{}})"
+                      << "\n";
+  EXPECT_THROW(ReadLoadRequests(path), DataError);  // a null where a time belongs
+  std::ofstream(path) << R"({"begin_ns":1000,"ttft_ns":20,"end_ns":1500,"tpot_ns":40})"
+                      << "\n"
+                      << R"({"begin_ns":2000,"ttft_ns":20,"end_ns":2020})"
+                      << "\n"
+                      << R"({"summary":{}})"
+                      << "\n";
+  const auto requests = ReadLoadRequests(path);
+  ASSERT_EQ(requests.size(), 1u);
+  EXPECT_EQ(requests[0].begin_ns, 1000);
+  EXPECT_EQ(requests[0].first_token_ns, 1020);
+  EXPECT_EQ(requests[0].end_ns, 1500);
 }
 
 }  // namespace
