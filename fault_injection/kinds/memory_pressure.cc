@@ -3,6 +3,7 @@
 // caches and bandwidth but no processor time. Levels: bursts of 2 % to 200 % of a step of 6 ms, 1
 // to 3 ms apart. No counter says what a step lost by it, so it is measured by the stretch: bytes
 // moved.
+#include <pthread.h>
 #include <sched.h>
 
 #include <atomic>
@@ -29,6 +30,7 @@ class MemoryPressure : public Fault {
   void Apply() override {
     for (const int cpu : cluster::ProcessorsOf(target_.pid)) {
       threads_.emplace_back([this, cpu] { Stream(cpu); });
+      SetPolicy(threads_.back(), SCHED_IDLE);
     }
   }
   void SetShare(double share) override { bursts_.SetShare(share); }
@@ -36,7 +38,9 @@ class MemoryPressure : public Fault {
   void Undo() noexcept override {
     ending_.store(true);
     for (std::thread& thread : threads_) {
-      if (thread.joinable()) thread.join();
+      if (!thread.joinable()) continue;
+      SetPolicy(thread, SCHED_OTHER);  // an idle thread may never get to see that it is to end
+      thread.join();
     }
   }
 
@@ -48,15 +52,19 @@ class MemoryPressure : public Fault {
   bool Acted() const override { return !plan_.placebo && bytes_moved_.load() > 0; }
 
  private:
+  static void SetPolicy(std::thread& thread, int policy) noexcept {
+    const sched_param parameters{.sched_priority = 0};
+    pthread_setschedparam(thread.native_handle(), policy, &parameters);
+  }
+
   void Stream(int cpu) {
-    const sched_param lowest{.sched_priority = 0};
-    if (!cluster::BindToProcessor(cpu) || sched_setscheduler(0, SCHED_IDLE, &lowest) != 0) return;
+    if (!cluster::BindToProcessor(cpu)) return;
     std::vector<uint64_t> buffer(kBufferBytes / sizeof(uint64_t));
     Random random(plan_.seed + static_cast<uint64_t>(cpu));
     std::size_t at = 0;
-    while (!ending_.load(std::memory_order_relaxed)) {
+    while (!ending_.load()) {
       const int64_t end_ns = MonotonicNs() + bursts_.LengthNs();
-      while (MonotonicNs() < end_ns) at = MovePiece(buffer, at);
+      while (MonotonicNs() < end_ns && !ending_.load()) at = MovePiece(buffer, at);
       std::this_thread::sleep_for(bursts_.Gap(random));
     }
   }

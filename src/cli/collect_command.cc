@@ -92,14 +92,9 @@ std::unique_ptr<collect::Session> StartSession(const CollectOptions& options,
        .max_bytes = options.max_bytes});
 }
 
-/// Where a stream of the command's output is copied.
-collect::RelayCopy CopyOf(const collect::Session& session, const std::string& stream) {
-  return {session.spool_dir() / (stream + ".log"), session.spool_dir() / (stream + ".stamps")};
-}
-
 void FollowOutput(collect::Session& session) {
   for (const std::string stream : {"stdout", "stderr"}) {
-    const collect::RelayCopy copy = CopyOf(session, stream);
+    const auto copy = collect::RelayCopy::In(session.spool_dir(), stream);
     session.AddLogFile("", stream, copy.text, {.stamps = copy.stamps});
   }
 }
@@ -114,7 +109,8 @@ int CollectFromCommand(const CollectOptions& options) {
   const std::unique_ptr<collect::Rendezvous> rendezvous = Meet(options);
   const auto session = StartSession(options, rendezvous.get());
   for (const std::string& pattern : options.follow) session->AddLogPattern(pattern);
-  collect::Relay relay(CopyOf(*session, "stdout"), CopyOf(*session, "stderr"));
+  collect::Relay relay(collect::RelayCopy::In(session->spool_dir(), "stdout"),
+                       collect::RelayCopy::In(session->spool_dir(), "stderr"));
   FollowOutput(*session);
   try {
     collect::Target target(options.command, session->Environment(), relay.pipes());

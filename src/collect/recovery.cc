@@ -4,9 +4,12 @@
 #include <signal.h>
 
 #include <cerrno>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "src/collect/log_follower.h"
+#include "src/collect/relay.h"
 #include "src/collect/tick_clock.h"
 #include "src/collect/trace_assembly.h"
 #include "src/core/atomic_file.h"
@@ -47,6 +50,39 @@ void RemoveHalfWritten(const CollectionRecord& record) {
       ignored);
 }
 
+/// Of each stream of the command, the offset behind the begin of its last spooled line.
+std::map<std::string, uint64_t> SpooledEnds(const LineSpool& lines) {
+  std::map<std::string, uint64_t> ends;
+  lines.ForEachBlock([&ends](const std::vector<SpooledLine>& block) {
+    for (const SpooledLine& line : block) {
+      if (line.node.empty()) ends[line.file] = line.offset + 1;
+    }
+  });
+  return ends;
+}
+
+/// What the relay copied of a stream and the collector did not live to spool, from `begin` on.
+void SpoolRest(const RelayCopy& copy, const std::string& stream, uint64_t begin, LineSpool& lines) {
+  LogFollower follower(copy.text, {.stamps = copy.stamps});
+  std::vector<FollowedLine> found;
+  const auto spool_found = [&] {
+    std::vector<SpooledLine> rest;
+    for (FollowedLine& line : found) {
+      if (line.offset < begin) continue;
+      rest.push_back(
+          {line.read_ns, line.realtime_ns, line.offset, "", stream, std::move(line.text)});
+    }
+    lines.Append(rest);
+  };
+  do {  // a piece at a time
+    found.clear();
+    follower.Poll(found);
+    spool_found();
+  } while (!found.empty());
+  follower.Finish(found);
+  spool_found();
+}
+
 uint64_t WriteTrace(const CollectionRecord& record, const std::filesystem::path& spool_dir,
                     const std::filesystem::path& output) {
   const TickRate rate;
@@ -59,7 +95,12 @@ uint64_t WriteTrace(const CollectionRecord& record, const std::filesystem::path&
     process.Drain(PoolReader::Depth::kEverything);
     records += process.spool().size();
   }
-  const LineSpool lines(spool_dir / "lines");
+  LineSpool lines(spool_dir / "lines");
+  const std::map<std::string, uint64_t> ends = SpooledEnds(lines);
+  for (const std::string stream : {"stdout", "stderr"}) {
+    const auto end = ends.find(stream);
+    SpoolRest(RelayCopy::In(spool_dir, stream), stream, end == ends.end() ? 0 : end->second, lines);
+  }
   std::vector<trace::Stat> stats;
   Count(stats, "recovered", "collections", trace::Severity::kInfo, 1);
   Count(stats, "unusable_pool", "processes", trace::Severity::kDataLoss, problems.size());

@@ -35,7 +35,8 @@ struct Stream {
   int to;
   int copy;
   int stamps;
-  uint64_t bytes = 0;  ///< that came
+  uint64_t bytes = 0;                        ///< that came
+  std::optional<std::size_t> orphaned = {};  ///< bytes still to copy, once the collector is gone
 };
 
 bool WriteThrough(int file, const char* data, std::size_t size) {
@@ -70,6 +71,20 @@ void Copy(Stream& stream, const char* data, std::size_t size, std::atomic<uint64
   lost_bytes.fetch_add(size);
 }
 
+/// Whether `size` bytes that were just read go to the copy. What was on its way when the collector
+/// died still does, for a successor to find; what comes later would only fill the disk.
+bool IsCopied(Stream& stream, std::size_t size, pid_t collector) {
+  if (getppid() == collector) return true;
+  if (!stream.orphaned) {
+    int waiting = 0;
+    ioctl(stream.from, FIONREAD, &waiting);
+    stream.orphaned = size + static_cast<std::size_t>(waiting);
+  }
+  if (*stream.orphaned < size) return false;
+  *stream.orphaned -= size;
+  return true;
+}
+
 /// False at the end of the stream (EIO where it is a terminal's), or when its reader has gone:
 /// closing then gives the target the SIGPIPE that it would have had without us.
 bool PassOn(Stream& stream, char* buffer, pid_t collector, std::atomic<uint64_t>& lost_bytes) {
@@ -77,7 +92,7 @@ bool PassOn(Stream& stream, char* buffer, pid_t collector, std::atomic<uint64_t>
   if (got < 0) return errno == EINTR;
   if (got == 0) return false;
   const auto size = static_cast<std::size_t>(got);
-  if (getppid() == collector) {  // else nobody reads the copy
+  if (IsCopied(stream, size, collector)) {
     Copy(stream, buffer, size, lost_bytes);
   } else if (stream.copy >= 0) {
     EndCopy(stream);

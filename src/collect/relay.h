@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <string>
 
 namespace teller::collect {
 
@@ -16,6 +17,11 @@ struct RelayPipes {
 
 /// Files that a relay writes of one stream: a copy, and when each piece of it came (log_stamp.h).
 struct RelayCopy {
+  /// Those of the stream "stdout" or "stderr" in a spool folder.
+  static RelayCopy In(const std::filesystem::path& spool_dir, const std::string& stream) {
+    return {spool_dir / (stream + ".log"), spool_dir / (stream + ".stamps")};
+  }
+
   std::filesystem::path text;
   std::filesystem::path stamps;
 };
